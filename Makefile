@@ -1,0 +1,43 @@
+# `make run` on an empty machine: installs what is missing, builds, and serves on port 3000 over ./sarissa-data.
+
+JOBS ?= 2
+PORT ?= 3000
+DATA_DIR ?= ./sarissa-data
+SOURCES = find src tests bench -name '*.h' -o -name '*.cc'
+
+.PHONY: build run test bench format lint tidy soak bootstrap clean
+
+build: bootstrap build/release/build.ninja
+	cmake --build --preset release --target sarissa -j $(JOBS)
+	@ls -la build/release/sarissa
+
+run: build
+	build/release/sarissa serve --host 0.0.0.0 --port $(PORT) --data-dir $(DATA_DIR)
+
+test:
+	scripts/test
+
+bench: build
+	scripts/bootstrap --test
+	.venv/bin/python bench/run.py
+
+format:
+	$(SOURCES) | xargs -r clang-format-19 -i
+
+lint:
+	scripts/lint
+
+tidy:
+	LINT_TIDY=all scripts/lint
+
+soak:
+	SARISSA_COUNTS=soak STAGES="release unit python e2e" scripts/test
+
+bootstrap:
+	@scripts/bootstrap
+
+build/release/build.ninja:
+	cmake --preset release
+
+clean:
+	rm -rf build

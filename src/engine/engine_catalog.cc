@@ -1,0 +1,231 @@
+#include <algorithm>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+
+#include "engine/catalog.h"
+#include "engine/engine_table.h"
+#include "engine/registry.h"
+
+namespace sarissa::engine {
+namespace {
+
+// The sweeper looks at the open tables this often, at most; it looks at nothing else.
+constexpr env::Duration kSweepPeriod = std::chrono::seconds(1);
+constexpr env::Duration kOpenTimeout = std::chrono::seconds(120);
+// How long a delete waits for appends that are on their way.
+constexpr env::Duration kQuiesceTimeout = std::chrono::seconds(60);
+
+class EngineCatalog final : public Catalog, public std::enable_shared_from_this<EngineCatalog> {
+ public:
+  EngineCatalog(object_store::ObjectStore& store, const env::Env& env, CatalogOptions options,
+                std::unique_ptr<Registry> registry)
+      : store_(store), env_(env), options_(std::move(options)), registry_(std::move(registry)) {}
+
+  void StartSweeper() {
+    if (options_.flush_interval.count() == 0) return;
+    ScheduleSweep();
+  }
+
+  Result<std::shared_ptr<Table>> Create(const std::string& name) override {
+    ARROW_ASSIGN_OR_RAISE(const auto turn, TakeTurn(name));
+    ARROW_ASSIGN_OR_RAISE(const auto registered, registry_->Find(name));
+    if (registered) return Error(ErrorKind::kAlreadyExists, "store '{}' exists already", name);
+    const std::string path = PathOf(name);
+    lance::CreateOptions create;
+    create.version = options_.file_version;
+    auto made = lance::Table::Create({&store_, &env_}, path, options_.schema, create);
+    // Files without a registry row: an earlier create stopped half way, or other software made the table. It is adopted.
+    if (!made.ok() && !Is(made.status(), ErrorKind::kAlreadyExists)) return made.status();
+    ARROW_ASSIGN_OR_RAISE(auto table, EngineTable::Open(store_, env_, options_, name, path));
+    const auto now = env_.clock->WallNow().time_since_epoch();
+    ARROW_RETURN_NOT_OK(registry_->Add(
+        {name, UriOf(name), std::chrono::duration_cast<std::chrono::milliseconds>(now).count()}));
+    return Publish(name, std::move(table));
+  }
+
+  Result<std::shared_ptr<Table>> Find(const std::string& name) override {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (closed_) return Closed();
+      if (const auto found = tables_.find(name); found != tables_.end()) {
+        found->second.last_use = ++uses_;
+        return std::shared_ptr<Table>(found->second.table);
+      }
+    }
+    ARROW_ASSIGN_OR_RAISE(const auto turn, TakeTurn(name));
+    {
+      const std::scoped_lock lock(mutex_);
+      if (const auto found = tables_.find(name); found != tables_.end()) {
+        return std::shared_ptr<Table>(found->second.table);
+      }
+    }
+    ARROW_ASSIGN_OR_RAISE(const auto registered, registry_->Find(name));
+    if (!registered) return Error(ErrorKind::kNotFound, "store '{}' does not exist", name);
+    auto table = EngineTable::Open(store_, env_, options_, name, PathOf(name));
+    if (!table.ok()) {
+      // A registered store whose files are missing is damage, not an unknown name.
+      if (Is(table.status(), ErrorKind::kNotFound)) return WithKind(table.status(), ErrorKind::kCorrupt);
+      return table.status();
+    }
+    return Publish(name, *std::move(table));
+  }
+
+  Result<std::vector<TableInfo>> List() override {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (closed_) return Closed();
+    }
+    ARROW_ASSIGN_OR_RAISE(const auto all, registry_->All());
+    std::vector<TableInfo> infos;
+    infos.reserve(all.size());
+    for (const auto& [name, info] : all) infos.push_back(info);
+    return infos;
+  }
+
+  Status Delete(const std::string& name) override {
+    ARROW_ASSIGN_OR_RAISE(const auto turn, TakeTurn(name));
+    ARROW_ASSIGN_OR_RAISE(const auto registered, registry_->Find(name));
+    if (!registered) return Error(ErrorKind::kNotFound, "store '{}' does not exist", name);
+    std::shared_ptr<EngineTable> table;
+    {
+      const std::scoped_lock lock(mutex_);
+      if (const auto found = tables_.find(name); found != tables_.end()) {
+        table = found->second.table;
+        tables_.erase(found);
+      }
+    }
+    if (table != nullptr) {
+      const auto stopped = table->Close(memwal::CloseMode::kDiscard).Wait(kQuiesceTimeout);
+      if (!stopped.ok()) return Annotate(stopped.status(), "the writer of store '" + name + "' does not stop");
+    }
+    ARROW_RETURN_NOT_OK(store_.DeletePrefix(PathOf(name) + "/"));
+    return registry_->Remove(name);
+  }
+
+  std::string UriOf(const std::string& name) const override { return options_.uri_prefix + PathOf(name); }
+
+  uint64_t open_tables() const override {
+    const std::scoped_lock lock(mutex_);
+    return tables_.size();
+  }
+
+  Status Close(env::Duration deadline) override {
+    std::vector<std::shared_ptr<EngineTable>> tables;
+    {
+      const std::scoped_lock lock(mutex_);
+      closed_ = true;
+      env_.storage->CancelTimer(sweep_timer_);
+      for (const auto& [name, open] : tables_) tables.push_back(open.table);
+    }
+    std::vector<env::Future<memwal::CloseReport>> closing;
+    for (const auto& table : tables) closing.push_back(table->Close(memwal::CloseMode::kFlush));
+    const env::MonotonicTime end = env_.clock->Now() + deadline;
+    std::string unflushed;
+    for (size_t i = 0; i < tables.size(); ++i) {
+      const env::Duration left = std::max(env::Duration(0), end - env_.clock->Now());
+      const auto report = closing[i].Wait(left);
+      if (report.ok() && report->only_in_log.empty()) continue;
+      unflushed += fmt::format("{}{}", unflushed.empty() ? "" : ", ", tables[i]->name());
+    }
+    const std::scoped_lock lock(mutex_);
+    tables_.clear();
+    if (unflushed.empty()) return Status::OK();
+    return Error(ErrorKind::kFailedWriter, "rows are only in the log of: {}", unflushed);
+  }
+
+ private:
+  struct OpenTable {
+    std::shared_ptr<EngineTable> table;
+    uint64_t last_use = 0;
+  };
+  // Create, first open and delete of one name take turns; held across I/O, the only thing that is (S11). The turn ends when the
+  // object dies.
+  using Turn = std::shared_ptr<void>;
+
+  static Status Closed() { return Error(ErrorKind::kCancelled, "the server is shutting down"); }
+
+  std::string PathOf(const std::string& name) const { return name + options_.table_suffix; }
+
+  Result<Turn> TakeTurn(const std::string& name) {
+    for (;;) {
+      env::Future<env::Unit> running;
+      {
+        const std::scoped_lock lock(mutex_);
+        if (closed_) return Closed();
+        const auto found = turns_.find(name);
+        if (found == turns_.end()) {
+          auto promise = std::make_shared<env::Promise<env::Unit>>();
+          turns_.emplace(name, promise->future());
+          return Turn(nullptr, [self = shared_from_this(), name, promise](void*) {
+            {
+              const std::scoped_lock end(self->mutex_);
+              self->turns_.erase(name);
+            }
+            promise->Set(env::Unit{});
+          });
+        }
+        running = found->second;
+      }
+      const auto ended = running.Wait(kOpenTimeout);
+      if (!ended.ok() && Is(ended.status(), ErrorKind::kDeadline)) {
+        return Error(ErrorKind::kDeadline, "store '{}' is being opened or deleted for too long", name);
+      }
+    }
+  }
+
+  Result<std::shared_ptr<Table>> Publish(const std::string& name, std::shared_ptr<EngineTable> table) {
+    const std::scoped_lock lock(mutex_);
+    if (closed_) return Closed();
+    tables_[name] = {table, ++uses_};
+    return std::shared_ptr<Table>(std::move(table));
+  }
+
+  void ScheduleSweep() {
+    const env::Duration period = std::min(kSweepPeriod, options_.flush_interval);
+    const std::scoped_lock lock(mutex_);
+    if (closed_) return;
+    sweep_timer_ = env_.storage->PostAfter(period, [weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->Sweep();
+    });
+  }
+
+  void Sweep() {
+    std::vector<std::shared_ptr<EngineTable>> tables;
+    {
+      const std::scoped_lock lock(mutex_);
+      for (const auto& [name, open] : tables_) tables.push_back(open.table);
+    }
+    const env::MonotonicTime now = env_.clock->Now();
+    for (const auto& table : tables) {
+      const auto oldest = table->oldest_unflushed();
+      if (oldest && now - *oldest >= options_.flush_interval) table->SealForAge();
+    }
+    ScheduleSweep();
+  }
+
+  object_store::ObjectStore& store_;
+  const env::Env env_;
+  const CatalogOptions options_;
+  const std::unique_ptr<Registry> registry_;
+
+  // Before a table's lock in the lock order; not held across I/O.
+  mutable std::mutex mutex_;
+  bool closed_ = false;
+  uint64_t uses_ = 0;
+  env::TimerId sweep_timer_ = 0;
+  std::unordered_map<std::string, OpenTable> tables_;
+  std::unordered_map<std::string, env::Future<env::Unit>> turns_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<Catalog>> Catalog::Open(object_store::ObjectStore& store, const env::Env& env, CatalogOptions options) {
+  ARROW_ASSIGN_OR_RAISE(auto registry, Registry::Open({&store, &env}, options.registry_path));
+  auto catalog = std::make_shared<EngineCatalog>(store, env, std::move(options), std::move(registry));
+  catalog->StartSweeper();
+  return std::shared_ptr<Catalog>(std::move(catalog));
+}
+
+}  // namespace sarissa::engine

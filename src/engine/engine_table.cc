@@ -1,0 +1,412 @@
+#include "engine/engine_table.h"
+
+#include <algorithm>
+
+#include "engine/merge_scan.h"
+#include "engine/newest_version.h"
+#include "memwal/mem_wal_index.h"
+#include "memwal/names.h"
+#include "memwal/storage_schema.h"
+
+namespace sarissa::engine {
+namespace {
+
+// A merge by another process may remove a generation between reading the shard manifest and opening it.
+constexpr int kSnapshotTries = 4;
+// A waiter for another caller's open gives up after this.
+constexpr env::Duration kOpenTimeout = std::chrono::seconds(120);
+
+}  // namespace
+
+EngineTable::EngineTable(object_store::ObjectStore& store, const env::Env& env, const CatalogOptions& options,
+                         std::string name, std::string path)
+    : store_(store),
+      env_(env),
+      options_(options),
+      name_(std::move(name)),
+      path_(std::move(path)),
+      shard_(ShardId::FromName(options.instance_id)) {}
+
+Result<std::shared_ptr<EngineTable>> EngineTable::Open(object_store::ObjectStore& store, const env::Env& env,
+                                                       const CatalogOptions& options, const std::string& name,
+                                                       const std::string& path) {
+  std::shared_ptr<EngineTable> table(new EngineTable(store, env, options, name, path));
+  ARROW_RETURN_NOT_OK(table->OpenTable());
+  return table;
+}
+
+Status EngineTable::OpenTable() {
+  ARROW_ASSIGN_OR_RAISE(base_, lance::Table::Open({&store_, &env_}, path_));
+  const auto key = base_->schema().PrimaryKey();
+  if (key.size() != 1) {
+    return Error(ErrorKind::kUnsupported, "{} has {} primary key columns; one is supported", path_, key.size());
+  }
+  key_column_ = key.front();
+  user_schema_ = base_->schema().arrow_schema();
+  ARROW_ASSIGN_OR_RAISE(storage_schema_, memwal::StorageSchema(base_->schema()));
+  dictionary_limit_ = std::make_unique<DictionaryLimit>(*user_schema_);
+  if (!memwal::HasMemWalIndex(*base_)) {
+    ARROW_ASSIGN_OR_RAISE(base_, memwal::InitializeMemWal(base_, env_));
+  }
+  ARROW_ASSIGN_OR_RAISE(const bool unflushed, LogHasUnflushedRows());
+  if (unflushed) return EnsureWriter().status();
+  return Status::OK();
+}
+
+// Rows above the replay cursor were acknowledged by an earlier process with this instance id and must be visible at once.
+Result<bool> EngineTable::LogHasUnflushedRows() {
+  const memwal::ShardManifestStore manifests(store_, path_, shard_);
+  ARROW_ASSIGN_OR_RAISE(const auto manifest, manifests.ReadNewest());
+  if (!manifest) return false;
+  const LogPosition next(manifest->replay_after_wal_entry_position() + 1);
+  const auto head = store_.Head(memwal::LogEntryName(path_, shard_, next));
+  if (head.ok()) return true;
+  if (Is(head.status(), ErrorKind::kNotFound)) return false;
+  return head.status();
+}
+
+TableVersion EngineTable::version() const {
+  const std::scoped_lock lock(mutex_);
+  return base_->version();
+}
+
+Result<std::shared_ptr<memwal::ShardWriter>> EngineTable::EnsureWriter() {
+  using Opening = env::Future<std::shared_ptr<memwal::ShardWriter>>;
+  std::optional<env::Promise<std::shared_ptr<memwal::ShardWriter>>> promise;
+  Opening opening;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (closed_) return Error(ErrorKind::kCancelled, "table {} is closing", name_);
+    if (writer_ != nullptr) return writer_;
+    if (writer_opening_) {
+      opening = *writer_opening_;
+    } else {
+      promise.emplace();
+      writer_opening_ = promise->future();
+    }
+  }
+  if (!promise) return opening.Wait(kOpenTimeout);
+
+  memwal::ShardOptions shard;
+  shard.store = &store_;
+  shard.env = &env_;
+  shard.table = path_;
+  shard.shard = shard_;
+  shard.storage_schema = storage_schema_;
+  shard.file_version = options_.file_version;
+  shard.memtable_bytes = options_.memtable_bytes;
+  shard.memtable_rows = options_.memtable_rows;
+  shard.flush_fail_deadline = options_.flush_fail_deadline;
+  auto writer = memwal::ShardWriter::Open(std::move(shard));
+  if (!writer.ok()) writer = Annotate(writer.status(), "table " + name_);
+  {
+    const std::scoped_lock lock(mutex_);
+    if (writer.ok()) writer_ = *writer;
+    writer_opening_.reset();
+  }
+  promise->Set(writer);
+  return writer;
+}
+
+env::Future<AppendReceipt> EngineTable::Append(std::vector<std::shared_ptr<arrow::RecordBatch>> batches,
+                                               env::Reservation charge) {
+  std::shared_ptr<memwal::ShardWriter> writer;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (closed_) {
+      return env::Future<AppendReceipt>::Ready(Error(ErrorKind::kCancelled, "table {} is closing", name_));
+    }
+    writer = writer_;
+  }
+  if (writer != nullptr) {
+    // An upper bound that forces the slow path only when unknown values come to a table with more rows than the limit.
+    const auto verdict = dictionary_limit_->Admit(batches, kMaxDictionaryValues);
+    if (!verdict.ok()) return env::Future<AppendReceipt>::Ready(verdict.status());
+    if (*verdict == DictionaryLimit::Verdict::kAdmitted) return AppendWith(writer, batches, std::move(charge));
+  }
+  auto promise = std::make_shared<env::Promise<AppendReceipt>>();
+  env::Future<AppendReceipt> future = promise->future();
+  auto held = std::make_shared<env::Reservation>(std::move(charge));
+  env_.storage->Post([self = shared_from_this(), batches = std::move(batches), held, promise]() mutable {
+    self->AppendSlow(std::move(batches), std::move(held), std::move(promise));
+  });
+  return future;
+}
+
+void EngineTable::AppendSlow(std::vector<std::shared_ptr<arrow::RecordBatch>> batches,
+                             std::shared_ptr<env::Reservation> charge,
+                             std::shared_ptr<env::Promise<AppendReceipt>> promise) {
+  const auto writer = EnsureWriter();
+  if (!writer.ok()) return promise->Set(writer.status());
+  auto verdict = dictionary_limit_->Admit(batches, StoredRowsAtMost());
+  if (verdict.ok() && *verdict == DictionaryLimit::Verdict::kNeedsStored) {
+    const Status loaded = LoadStoredDictionaries();
+    if (!loaded.ok()) return promise->Set(loaded);
+    verdict = dictionary_limit_->Admit(batches, 0);
+  }
+  if (!verdict.ok()) return promise->Set(verdict.status());
+  AppendWith(*writer, batches, std::move(*charge)).Then(*env_.storage, [promise](const Result<AppendReceipt>& receipt) {
+    promise->Set(receipt);
+  });
+}
+
+env::Future<AppendReceipt> EngineTable::AppendWith(const std::shared_ptr<memwal::ShardWriter>& writer,
+                                                   const std::vector<std::shared_ptr<arrow::RecordBatch>>& batches,
+                                                   env::Reservation charge) {
+  std::vector<std::shared_ptr<arrow::RecordBatch>> stored;
+  stored.reserve(batches.size());
+  for (const auto& batch : batches) {
+    auto with_tombstones = memwal::WithLiveTombstones(batch, storage_schema_);
+    if (!with_tombstones.ok()) return env::Future<AppendReceipt>::Ready(with_tombstones.status());
+    stored.push_back(*std::move(with_tombstones));
+  }
+  auto promise = std::make_shared<env::Promise<AppendReceipt>>();
+  env::Future<AppendReceipt> future = promise->future();
+  writer->Append(std::move(stored), std::move(charge))
+      .Then(*env_.storage, [promise, version = version(), shard = shard_](const Result<memwal::AppendResult>& result) {
+        if (!result.ok()) return promise->Set(result.status());
+        promise->Set(AppendReceipt{version, shard, result->position});
+      });
+  return future;
+}
+
+uint64_t EngineTable::StoredRowsAtMost() const {
+  std::shared_ptr<memwal::ShardWriter> writer;
+  uint64_t rows = 0;
+  {
+    const std::scoped_lock lock(mutex_);
+    writer = writer_;
+    for (const auto& fragment : base_->manifest().fragments()) rows += fragment.physical_rows();
+    // Foreign shards are not counted here; any of them makes the stored values decide.
+    if (!foreign_.empty()) return UINT64_MAX / 2;
+  }
+  if (writer == nullptr) return UINT64_MAX / 2;
+  const memwal::ShardView view = writer->View();
+  for (const auto& generation : view.generations) {
+    if (!generation.has_physical_rows()) return UINT64_MAX / 2;
+    rows += generation.physical_rows();
+  }
+  for (const auto& memtable : view.memtables) rows += memtable.rows();
+  return rows;
+}
+
+Status EngineTable::LoadStoredDictionaries() {
+  ReadOptions options;
+  options.columns = dictionary_limit_->columns();
+  options.batch_rows = 16 << 10;
+  ARROW_ASSIGN_OR_RAISE(auto stream, Scan(options));
+  for (;;) {
+    ARROW_ASSIGN_OR_RAISE(const auto batch, stream->Next());
+    if (batch == nullptr) break;
+    dictionary_limit_->AddStored(*batch);
+  }
+  dictionary_limit_->StoredComplete();
+  return Status::OK();
+}
+
+env::Future<FlushReport> EngineTable::Flush() {
+  std::shared_ptr<memwal::ShardWriter> writer;
+  {
+    const std::scoped_lock lock(mutex_);
+    writer = writer_;
+  }
+  if (writer == nullptr) return env::Future<FlushReport>::Ready(FlushReport{});
+  const memwal::SealFence fence = writer->Seal();
+  auto promise = std::make_shared<env::Promise<FlushReport>>();
+  env::Future<FlushReport> future = promise->future();
+  fence.Wait(*env_.storage)
+      .Then(*env_.storage,
+            [promise, sealed = fence.sealed_generation()](const Result<memwal::FlushOutcome>& outcome) {
+              if (!outcome.ok()) return promise->Set(outcome.status());
+              FlushReport report;
+              report.sealed_generation = sealed;
+              if (sealed) report.rows = outcome->rows;
+              promise->Set(report);
+            });
+  return future;
+}
+
+std::optional<env::MonotonicTime> EngineTable::oldest_unflushed() const {
+  std::shared_ptr<memwal::ShardWriter> writer;
+  {
+    const std::scoped_lock lock(mutex_);
+    writer = writer_;
+  }
+  return writer == nullptr ? std::nullopt : writer->oldest_unflushed();
+}
+
+void EngineTable::SealForAge() {
+  std::shared_ptr<memwal::ShardWriter> writer;
+  {
+    const std::scoped_lock lock(mutex_);
+    writer = writer_;
+  }
+  // Nobody waits here: what becomes of the flush shows in the writer's state, in fences and in health.
+  if (writer != nullptr) (void)writer->Seal();
+}
+
+env::Future<memwal::CloseReport> EngineTable::Close(memwal::CloseMode mode) {
+  std::shared_ptr<memwal::ShardWriter> writer;
+  {
+    const std::scoped_lock lock(mutex_);
+    closed_ = true;
+    writer = writer_;
+  }
+  if (writer == nullptr) return env::Future<memwal::CloseReport>::Ready(memwal::CloseReport{});
+  return writer->Close(mode);
+}
+
+Result<std::vector<ShardId>> EngineTable::ListShards() {
+  const std::string prefix = memwal::MemWalPrefix(path_);
+  ARROW_ASSIGN_OR_RAISE(const object_store::Listing listing, store_.List(prefix, {}));
+  std::vector<ShardId> shards;
+  for (const std::string& folder : listing.folders) {
+    const auto shard = ShardId::Parse(std::string_view(folder).substr(prefix.size(), folder.size() - prefix.size() - 1));
+    if (shard.ok()) shards.push_back(*shard);  // anything else in there is not a shard
+  }
+  std::sort(shards.begin(), shards.end());
+  return shards;
+}
+
+Result<std::vector<pb::mem_wal::SsTable>> EngineTable::ReadForeign(const ShardId& shard) {
+  ShardManifestVersion known;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (const auto found = foreign_.find(shard); found != foreign_.end()) known = found->second.known;
+  }
+  const memwal::ShardManifestStore manifests(store_, path_, shard);
+  if (known.value() != 0) {
+    ARROW_ASSIGN_OR_RAISE(const bool newer, manifests.Exists(known.Next()));
+    if (!newer) {
+      const std::scoped_lock lock(mutex_);
+      return foreign_[shard].generations;
+    }
+  }
+  ARROW_ASSIGN_OR_RAISE(const auto manifest, manifests.ReadNewest(known));
+  ForeignShard read;
+  if (manifest) {
+    read.known = ShardManifestVersion(manifest->version());
+    read.generations.assign(manifest->sstables().begin(), manifest->sstables().end());
+    std::sort(read.generations.begin(), read.generations.end(),
+              [](const auto& a, const auto& b) { return a.generation() < b.generation(); });
+  }
+  const std::scoped_lock lock(mutex_);
+  foreign_[shard] = read;
+  return read.generations;
+}
+
+Result<std::vector<EngineTable::Tier>> EngineTable::ReadTiers() {
+  std::shared_ptr<memwal::ShardWriter> writer;
+  {
+    const std::scoped_lock lock(mutex_);
+    writer = writer_;
+  }
+  ARROW_ASSIGN_OR_RAISE(const std::vector<ShardId> shards, ListShards());
+  std::vector<Tier> tiers;
+  bool own_listed = false;
+  for (const ShardId& shard : shards) {
+    Tier tier;
+    tier.shard = shard;
+    bool from_disk = true;
+    if (shard == shard_ && writer != nullptr) {
+      own_listed = true;
+      memwal::ShardView view = writer->View();
+      if (view.owned) {
+        tier.generations = std::move(view.generations);
+        tier.memtables = std::move(view.memtables);
+        from_disk = false;
+      }
+    }
+    if (from_disk) {
+      ARROW_ASSIGN_OR_RAISE(tier.generations, ReadForeign(shard));
+    }
+    tiers.push_back(std::move(tier));
+  }
+  if (writer != nullptr && !own_listed) {
+    return Error(ErrorKind::kNotFound, "table {}: the shard's folder is gone; the table was deleted", name_);
+  }
+  return tiers;
+}
+
+Result<std::shared_ptr<GenerationReader>> EngineTable::OpenGeneration(const ShardId& shard,
+                                                                      const pb::mem_wal::SsTable& generation) {
+  const std::string folder = memwal::ShardPrefix(path_, shard) + generation.path();
+  {
+    const std::scoped_lock lock(mutex_);
+    if (const auto found = generations_.find(folder); found != generations_.end()) return found->second;
+  }
+  ARROW_ASSIGN_OR_RAISE(auto reader, GenerationReader::Open({&store_, &env_}, folder, key_column_));
+  const std::scoped_lock lock(mutex_);
+  return generations_.try_emplace(folder, std::move(reader)).first->second;
+}
+
+Result<std::shared_ptr<const GenerationKeyMap>> EngineTable::KeyMapFor(const std::vector<Source>& sources,
+                                                                       std::string identity) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (key_map_ != nullptr && key_map_identity_ == identity) return key_map_;
+  }
+  ARROW_ASSIGN_OR_RAISE(auto map, GenerationKeyMap::Build(sources));
+  const std::scoped_lock lock(mutex_);
+  key_map_ = map;
+  key_map_identity_ = std::move(identity);
+  return map;
+}
+
+Result<std::shared_ptr<const Snapshot>> EngineTable::TrySnapshot() {
+  // The shards first, then the base: a merge commits the base before it drains the shard, so what the shards do not show any more
+  // is in the base that is read after them.
+  ARROW_ASSIGN_OR_RAISE(std::vector<Tier> tiers, ReadTiers());
+  std::shared_ptr<lance::Table> base;
+  {
+    const std::scoped_lock lock(mutex_);
+    base = base_;
+  }
+  ARROW_ASSIGN_OR_RAISE(base, NewestVersion(base));
+  ARROW_ASSIGN_OR_RAISE(const auto merged, memwal::MergedGenerations(*base));
+
+  auto snapshot = std::make_shared<Snapshot>();
+  snapshot->key_column = key_column_;
+  snapshot->sources.push_back({base, nullptr, std::nullopt});
+  std::string identity;
+  std::map<std::string, std::shared_ptr<GenerationReader>> in_use;
+  for (Tier& tier : tiers) {
+    const auto watermark = merged.find(tier.shard);
+    for (const auto& generation : tier.generations) {
+      if (watermark != merged.end() && Generation(generation.generation()) <= watermark->second) continue;
+      ARROW_ASSIGN_OR_RAISE(auto reader, OpenGeneration(tier.shard, generation));
+      const std::string folder = memwal::ShardPrefix(path_, tier.shard) + generation.path();
+      // The position of a source is part of what the key map holds.
+      identity += fmt::format("{}@{};", folder, snapshot->sources.size());
+      in_use.emplace(folder, reader);
+      snapshot->sources.push_back({nullptr, std::move(reader), std::nullopt});
+    }
+    for (auto& memtable : tier.memtables) snapshot->sources.push_back({nullptr, nullptr, std::move(memtable)});
+  }
+  ARROW_ASSIGN_OR_RAISE(snapshot->generation_keys, KeyMapFor(snapshot->sources, std::move(identity)));
+  const std::scoped_lock lock(mutex_);
+  if (base_->version() < base->version()) base_ = base;
+  if (generations_.size() > in_use.size() + 16) generations_ = std::move(in_use);
+  return std::shared_ptr<const Snapshot>(std::move(snapshot));
+}
+
+Result<std::shared_ptr<const Snapshot>> EngineTable::TakeSnapshot() {
+  Result<std::shared_ptr<const Snapshot>> snapshot = TrySnapshot();
+  for (int tries = 1; tries < kSnapshotTries && Is(snapshot.status(), ErrorKind::kNotFound); ++tries) {
+    snapshot = TrySnapshot();
+  }
+  return snapshot;
+}
+
+Result<std::unique_ptr<lance::BatchStream>> EngineTable::Scan(const ReadOptions& options) {
+  ARROW_ASSIGN_OR_RAISE(auto snapshot, TakeSnapshot());
+  return MergeScan(std::move(snapshot), user_schema_, options);
+}
+
+Result<std::shared_ptr<arrow::RecordBatch>> EngineTable::Get(std::string_view key,
+                                                             const std::optional<std::vector<std::string>>& columns) {
+  ARROW_ASSIGN_OR_RAISE(const auto snapshot, TakeSnapshot());
+  return PointRead(*snapshot, user_schema_, key, columns.value_or(user_schema_->field_names()));
+}
+
+}  // namespace sarissa::engine

@@ -1,0 +1,103 @@
+// engine::Table over MemWAL: see table.h for what it promises.
+//
+// Lock order: this object's lock, then the shard writer's. Neither is held across I/O.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/catalog.h"
+#include "engine/dictionary_limit.h"
+#include "engine/snapshot.h"
+#include "engine/table.h"
+#include "memwal/shard_writer.h"
+
+namespace sarissa::engine {
+
+class EngineTable final : public Table, public std::enable_shared_from_this<EngineTable> {
+ public:
+  // `path` is the table's prefix in the store, without a trailing '/'. Blocks. Claims the shard and replays when the log has rows
+  // that are in no generation; otherwise the claim waits for the first append.
+  static Result<std::shared_ptr<EngineTable>> Open(object_store::ObjectStore& store, const env::Env& env,
+                                                   const CatalogOptions& options, const std::string& name,
+                                                   const std::string& path);
+
+  const std::string& name() const override { return name_; }
+  TableVersion version() const override;
+  const std::shared_ptr<arrow::Schema>& schema() const override { return user_schema_; }
+  env::Future<AppendReceipt> Append(std::vector<std::shared_ptr<arrow::RecordBatch>> batches,
+                                    env::Reservation charge) override;
+  env::Future<FlushReport> Flush() override;
+  Result<std::unique_ptr<lance::BatchStream>> Scan(const ReadOptions& options) override;
+  Result<std::shared_ptr<arrow::RecordBatch>> Get(std::string_view key,
+                                                  const std::optional<std::vector<std::string>>& columns) override;
+
+  // Age reference of the oldest row that is in no generation.
+  std::optional<env::MonotonicTime> oldest_unflushed() const;
+  // Seals without waiting.
+  void SealForAge();
+  // Stops the writer; see ShardWriter::Close. Appends are refused from here on.
+  env::Future<memwal::CloseReport> Close(memwal::CloseMode mode);
+
+ private:
+  struct ForeignShard {
+    ShardManifestVersion known;
+    std::vector<pb::mem_wal::SsTable> generations;
+  };
+  struct Tier {  // what Snapshot is made of, before the readers are opened
+    ShardId shard;
+    std::vector<pb::mem_wal::SsTable> generations;
+    std::vector<memwal::MemtableView> memtables;
+  };
+
+  EngineTable(object_store::ObjectStore& store, const env::Env& env, const CatalogOptions& options, std::string name,
+              std::string path);
+
+  Status OpenTable();
+  Result<bool> LogHasUnflushedRows();
+  Result<std::shared_ptr<memwal::ShardWriter>> EnsureWriter();
+  env::Future<AppendReceipt> AppendWith(const std::shared_ptr<memwal::ShardWriter>& writer,
+                                        const std::vector<std::shared_ptr<arrow::RecordBatch>>& batches,
+                                        env::Reservation charge);
+  // Opens the writer or reads stored dictionary values first; on the storage executor.
+  void AppendSlow(std::vector<std::shared_ptr<arrow::RecordBatch>> batches, std::shared_ptr<env::Reservation> charge,
+                  std::shared_ptr<env::Promise<AppendReceipt>> promise);
+  Status LoadStoredDictionaries();
+  uint64_t StoredRowsAtMost() const;
+
+  Result<std::shared_ptr<const Snapshot>> TakeSnapshot();
+  Result<std::shared_ptr<const Snapshot>> TrySnapshot();
+  Result<std::vector<Tier>> ReadTiers();
+  Result<std::vector<ShardId>> ListShards();
+  Result<std::vector<pb::mem_wal::SsTable>> ReadForeign(const ShardId& shard);
+  Result<std::shared_ptr<GenerationReader>> OpenGeneration(const ShardId& shard, const pb::mem_wal::SsTable& generation);
+  Result<std::shared_ptr<const GenerationKeyMap>> KeyMapFor(const std::vector<Source>& sources, std::string identity);
+
+  object_store::ObjectStore& store_;
+  const env::Env& env_;
+  const CatalogOptions& options_;
+  const std::string name_;
+  const std::string path_;
+  const ShardId shard_;
+  std::shared_ptr<arrow::Schema> user_schema_;
+  lance::Schema storage_schema_;
+  std::string key_column_;
+  std::unique_ptr<DictionaryLimit> dictionary_limit_;
+
+  mutable std::mutex mutex_;
+  std::shared_ptr<lance::Table> base_;
+  std::shared_ptr<memwal::ShardWriter> writer_;
+  // Set while one caller opens the writer; the others wait for it.
+  std::optional<env::Future<std::shared_ptr<memwal::ShardWriter>>> writer_opening_;
+  bool closed_ = false;
+  std::map<ShardId, ForeignShard> foreign_;
+  std::map<std::string, std::shared_ptr<GenerationReader>> generations_;  // by path
+  std::string key_map_identity_;
+  std::shared_ptr<const GenerationKeyMap> key_map_;
+};
+
+}  // namespace sarissa::engine

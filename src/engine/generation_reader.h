@@ -1,0 +1,50 @@
+// One generation of one shard, opened for reading: its rows, its keys, its bloom filter. Immutable and thread safe; cached by the
+// table handle while the shard manifest names it.
+#pragma once
+
+#include <arrow/array.h>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/strong_type.h"
+#include "base/uuid.h"
+#include "lance/table/table.h"
+
+namespace sarissa::engine {
+
+// The live keys of a generation with the address of each one's row.
+struct GenerationKeys {
+  std::vector<std::shared_ptr<arrow::Array>> columns;  // own the bytes that the views below borrow
+  std::vector<std::pair<std::string_view, lance::RowAddress>> rows;
+};
+
+class GenerationReader {
+ public:
+  // `folder` is the generation's path. Opens the table, reads no rows.
+  static Result<std::shared_ptr<GenerationReader>> Open(const lance::TableContext& context, const std::string& folder,
+                                                        std::string key_column);
+
+  const lance::Table& table() const { return *table_; }
+  // Read once, then kept.
+  Result<std::shared_ptr<const GenerationKeys>> Keys();
+
+ private:
+  GenerationReader(std::shared_ptr<lance::Table> table, std::string key_column)
+      : table_(std::move(table)), key_column_(std::move(key_column)) {}
+
+  const std::shared_ptr<lance::Table> table_;
+  const std::string key_column_;
+  std::mutex mutex_;  // leaf; guards keys_ only, never held while reading
+  std::shared_ptr<const GenerationKeys> keys_;
+};
+
+// The bytes of a string key at `row` of a utf8 or large_utf8 column.
+std::string_view KeyAt(const arrow::Array& column, int64_t row);
+
+}  // namespace sarissa::engine

@@ -1,0 +1,1 @@
+list(APPEND lance_sources)

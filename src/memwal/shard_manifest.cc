@@ -1,0 +1,176 @@
+#include "memwal/shard_manifest.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/checksum.h"
+#include "base/sync_point.h"
+#include "memwal/names.h"
+
+namespace sarissa::memwal {
+namespace {
+
+constexpr int kCommitRounds = 16;
+
+// The checksum is the last field on the wire: the tag of field 18001 with wire type 5, then four bytes.
+constexpr std::array<uint8_t, 3> kChecksumTag = {0x8D, 0xE5, 0x08};
+constexpr size_t kChecksumBytes = kChecksumTag.size() + 4;
+
+std::span<const uint8_t> BytesOf(const std::string& text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
+}  // namespace
+
+std::string EncodeShardManifest(const ShardManifest& manifest) {
+  ShardManifest plain = manifest;
+  plain.clear_sarissa_checksum();
+  std::string bytes = plain.SerializeAsString();
+  const uint32_t crc = Crc32c(BytesOf(bytes));
+  bytes.append(reinterpret_cast<const char*>(kChecksumTag.data()), kChecksumTag.size());
+  for (int shift = 0; shift < 32; shift += 8) bytes.push_back(static_cast<char>(crc >> shift));
+  return bytes;
+}
+
+Result<ShardManifest> DecodeShardManifest(const std::string& name, const arrow::Buffer& bytes,
+                                          ShardManifestVersion version) {
+  if (bytes.size() == 0) return Error(ErrorKind::kCorrupt, "{}: the shard manifest has zero bytes", name);
+  ShardManifest manifest;
+  if (!manifest.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return Error(ErrorKind::kCorrupt, "{}: {} bytes that are not a shard manifest", name, bytes.size());
+  }
+  if (manifest.version() != version.value()) {
+    return Error(ErrorKind::kCorrupt, "{}: holds version {} instead of {}", name, manifest.version(), version);
+  }
+  if (manifest.has_sarissa_checksum()) {
+    const size_t size = static_cast<size_t>(bytes.size());
+    const bool last = size > kChecksumBytes &&
+                      std::memcmp(bytes.data() + size - kChecksumBytes, kChecksumTag.data(), kChecksumTag.size()) == 0;
+    if (!last || Crc32c({bytes.data(), size - kChecksumBytes}) != manifest.sarissa_checksum()) {
+      return Error(ErrorKind::kCorrupt, "{}: the checksum does not match", name);
+    }
+  }
+  return manifest;
+}
+
+Result<bool> ShardManifestStore::Exists(ShardManifestVersion version) const {
+  const auto head = store_.Head(ShardManifestName(table_, shard_, version));
+  if (head.ok()) return true;
+  if (Is(head.status(), ErrorKind::kNotFound)) return false;
+  return head.status();
+}
+
+Result<std::optional<ShardManifest>> ShardManifestStore::Read(ShardManifestVersion version) const {
+  const std::string name = ShardManifestName(table_, shard_, version);
+  auto bytes = store_.Get(name);
+  if (!bytes.ok()) {
+    if (Is(bytes.status(), ErrorKind::kNotFound)) return std::optional<ShardManifest>();
+    return bytes.status();
+  }
+  ARROW_ASSIGN_OR_RAISE(ShardManifest manifest, DecodeShardManifest(name, **bytes, version));
+  return std::optional<ShardManifest>(std::move(manifest));
+}
+
+Result<ShardManifestVersion> ShardManifestStore::ListNewest() const {
+  const std::string prefix = ShardManifestPrefix(table_, shard_);
+  ARROW_ASSIGN_OR_RAISE(const object_store::Listing listing, store_.List(prefix, {}));
+  uint64_t newest = 0;
+  for (const auto& object : listing.objects) {
+    const auto version = ParseRev64(std::string_view(object.name).substr(prefix.size()), ".binpb");
+    if (version) newest = std::max(newest, *version);
+  }
+  return ShardManifestVersion(newest);
+}
+
+Result<std::optional<ShardManifest>> ShardManifestStore::ReadNewest(ShardManifestVersion known) const {
+  ShardManifestVersion newest = known;
+  if (newest.value() == 0) {
+    ARROW_ASSIGN_OR_RAISE(newest, ListNewest());
+  }
+  // A listing may lag behind; versions are dense, so probing forward finds what it missed.
+  for (;;) {
+    ARROW_ASSIGN_OR_RAISE(const bool exists, Exists(newest.Next()));
+    if (!exists) break;
+    newest = newest.Next();
+  }
+  if (newest.value() == 0) return std::optional<ShardManifest>();
+  return Read(newest);
+}
+
+Status ShardManifestStore::Put(const ShardManifest& manifest) const {
+  const ShardManifestVersion version(manifest.version());
+  const std::string name = ShardManifestName(table_, shard_, version);
+  const std::string bytes = EncodeShardManifest(manifest);
+  Status put = store_.Put(name, BytesOf(bytes), object_store::PutMode::kIfAbsent);
+  if (Is(put, ErrorKind::kOutcomeUnknown)) {
+    const auto stored = store_.Get(name);
+    if (stored.ok()) {
+      const bool ours = (*stored)->size() == static_cast<int64_t>(bytes.size()) &&
+                        std::memcmp((*stored)->data(), bytes.data(), bytes.size()) == 0;
+      put = ours ? Status::OK() : Error(ErrorKind::kAlreadyExists, "{} was taken by another writer", name);
+    } else if (Is(stored.status(), ErrorKind::kNotFound)) {
+      put = Error(ErrorKind::kUnavailable, "{} did not land: {}", name, put.message());
+    }
+  }
+  if (Is(put, ErrorKind::kAlreadyExists)) {
+    return Error(ErrorKind::kConflict, "shard manifest version {} exists already", version);
+  }
+  if (!put.ok()) return put;
+  SARISSA_SYNC_POINT("shard_manifest.after_put");
+  const std::string hint = fmt::format("{{\"version\":{}}}", version);
+  // Only a hint: a reader that finds none, or an old one, looks for itself.
+  (void)store_.Put(ShardManifestHintName(table_, shard_), BytesOf(hint), object_store::PutMode::kOverwrite);
+  return Status::OK();
+}
+
+Result<ShardManifest> ShardManifestStore::Claim() const {
+  uint64_t target = 0;
+  for (int round = 0; round < kCommitRounds; ++round) {
+    ARROW_ASSIGN_OR_RAISE(std::optional<ShardManifest> newest, ReadNewest());
+    ShardManifest claim;
+    if (newest) {
+      claim = *std::move(newest);
+      if (claim.status() == ShardManifest::SEALED) {
+        return Error(ErrorKind::kInvalid, "shard {} is sealed and takes no writer", shard_.ToString());
+      }
+      if (target != 0 && claim.writer_epoch() >= target) {
+        return Error(ErrorKind::kFenced, "another writer claimed epoch {} of shard {}", claim.writer_epoch(),
+                     shard_.ToString());
+      }
+    } else {
+      claim.mutable_shard_id()->set_uuid(shard_.bytes.data(), shard_.bytes.size());
+      claim.set_current_generation(1);
+    }
+    claim.set_version(claim.version() + 1);
+    claim.set_writer_epoch(claim.writer_epoch() + 1);
+    target = claim.writer_epoch();
+    const Status put = Put(claim);
+    if (put.ok()) return claim;
+    if (!Is(put, ErrorKind::kConflict)) return put;
+  }
+  return Error(ErrorKind::kConflict, "the claim of shard {} lost its race {} times", shard_.ToString(), kCommitRounds);
+}
+
+Result<ShardManifest> ShardManifestStore::Commit(Epoch epoch, ShardManifestVersion known,
+                                                 const std::function<Status(ShardManifest&)>& change) const {
+  for (int round = 0; round < kCommitRounds; ++round) {
+    ARROW_ASSIGN_OR_RAISE(std::optional<ShardManifest> newest, ReadNewest(known));
+    if (!newest) return Error(ErrorKind::kNotFound, "shard {} of {} has no manifest any more", shard_.ToString(), table_);
+    if (newest->writer_epoch() != epoch.value()) {
+      return Error(ErrorKind::kFenced, "shard {}: epoch {} owns it, ours is {}", shard_.ToString(),
+                   newest->writer_epoch(), epoch);
+    }
+    ShardManifest successor = *newest;
+    ARROW_RETURN_NOT_OK(change(successor));
+    successor.set_version(newest->version() + 1);
+    successor.set_writer_epoch(epoch.value());
+    const Status put = Put(successor);
+    if (put.ok()) return successor;
+    if (!Is(put, ErrorKind::kConflict)) return put;
+    known = ShardManifestVersion(successor.version());
+  }
+  return Error(ErrorKind::kConflict, "shard {}: the commit lost its race {} times", shard_.ToString(), kCommitRounds);
+}
+
+}  // namespace sarissa::memwal
