@@ -53,7 +53,7 @@ class Catalog {
  public:
   virtual ~Catalog() = default;
 
-  // Opens or creates the registry; opens no table.
+  // Opens or creates the registry; opens no table. `store` and `env` outlive the catalog and every table.
   static Result<std::shared_ptr<Catalog>> Open(object_store::ObjectStore& store, const env::Env& env, CatalogOptions options);
 
   // kAlreadyExists when registered. Adopts a table that is on disk without a registry row.

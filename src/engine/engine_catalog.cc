@@ -21,10 +21,10 @@ class EngineCatalog final : public Catalog, public std::enable_shared_from_this<
  public:
   EngineCatalog(object_store::ObjectStore& store, const env::Env& env, CatalogOptions options,
                 std::unique_ptr<Registry> registry)
-      : store_(store), env_(env), options_(std::move(options)), registry_(std::move(registry)) {}
+      : store_(store), env_(env), options_(std::make_shared<const CatalogOptions>(std::move(options))), registry_(std::move(registry)) {}
 
   void StartSweeper() {
-    if (options_.flush_interval.count() == 0) return;
+    if (options_->flush_interval.count() == 0) return;
     ScheduleSweep();
   }
 
@@ -34,8 +34,8 @@ class EngineCatalog final : public Catalog, public std::enable_shared_from_this<
     if (registered) return Error(ErrorKind::kAlreadyExists, "store '{}' exists already", name);
     const std::string path = PathOf(name);
     lance::CreateOptions create;
-    create.version = options_.file_version;
-    auto made = lance::Table::Create({&store_, &env_}, path, options_.schema, create);
+    create.version = options_->file_version;
+    auto made = lance::Table::Create({&store_, &env_}, path, options_->schema, create);
     // Files without a registry row: an earlier create stopped half way, or other software made the table. It is adopted.
     if (!made.ok() && !Is(made.status(), ErrorKind::kAlreadyExists)) return made.status();
     ARROW_ASSIGN_OR_RAISE(auto table, EngineTable::Open(store_, env_, options_, name, path));
@@ -104,7 +104,7 @@ class EngineCatalog final : public Catalog, public std::enable_shared_from_this<
     return registry_->Remove(name);
   }
 
-  std::string UriOf(const std::string& name) const override { return options_.uri_prefix + PathOf(name); }
+  std::string UriOf(const std::string& name) const override { return options_->uri_prefix + PathOf(name); }
 
   uint64_t open_tables() const override {
     const std::scoped_lock lock(mutex_);
@@ -146,7 +146,7 @@ class EngineCatalog final : public Catalog, public std::enable_shared_from_this<
 
   static Status Closed() { return Error(ErrorKind::kCancelled, "the server is shutting down"); }
 
-  std::string PathOf(const std::string& name) const { return name + options_.table_suffix; }
+  std::string PathOf(const std::string& name) const { return name + options_->table_suffix; }
 
   Result<Turn> TakeTurn(const std::string& name) {
     for (;;) {
@@ -183,7 +183,7 @@ class EngineCatalog final : public Catalog, public std::enable_shared_from_this<
   }
 
   void ScheduleSweep() {
-    const env::Duration period = std::min(kSweepPeriod, options_.flush_interval);
+    const env::Duration period = std::min(kSweepPeriod, options_->flush_interval);
     const std::scoped_lock lock(mutex_);
     if (closed_) return;
     sweep_timer_ = env_.storage->PostAfter(period, [weak = weak_from_this()] {
@@ -200,14 +200,14 @@ class EngineCatalog final : public Catalog, public std::enable_shared_from_this<
     const env::MonotonicTime now = env_.clock->Now();
     for (const auto& table : tables) {
       const auto oldest = table->oldest_unflushed();
-      if (oldest && now - *oldest >= options_.flush_interval) table->SealForAge();
+      if (oldest && now - *oldest >= options_->flush_interval) table->SealForAge();
     }
     ScheduleSweep();
   }
 
   object_store::ObjectStore& store_;
-  const env::Env env_;
-  const CatalogOptions options_;
+  const env::Env& env_;
+  const std::shared_ptr<const CatalogOptions> options_;
   const std::unique_ptr<Registry> registry_;
 
   // Before a table's lock in the lock order; not held across I/O.

@@ -13,24 +13,29 @@ namespace {
 
 // A merge by another process may remove a generation between reading the shard manifest and opening it.
 constexpr int kSnapshotTries = 4;
-// A waiter for another caller's open gives up after this.
-constexpr env::Duration kOpenTimeout = std::chrono::seconds(120);
 
 }  // namespace
 
-EngineTable::EngineTable(object_store::ObjectStore& store, const env::Env& env, const CatalogOptions& options,
-                         std::string name, std::string path)
+// An append that waits for the writer or for the stored dictionary values.
+struct EngineTable::PendingAppend {
+  std::vector<std::shared_ptr<arrow::RecordBatch>> batches;
+  env::Reservation charge;
+  env::Promise<AppendReceipt> promise;
+};
+
+EngineTable::EngineTable(object_store::ObjectStore& store, const env::Env& env,
+                         std::shared_ptr<const CatalogOptions> options, std::string name, std::string path)
     : store_(store),
       env_(env),
-      options_(options),
+      options_(std::move(options)),
       name_(std::move(name)),
       path_(std::move(path)),
-      shard_(ShardId::FromName(options.instance_id)) {}
+      shard_(ShardId::FromName(options_->instance_id)) {}
 
 Result<std::shared_ptr<EngineTable>> EngineTable::Open(object_store::ObjectStore& store, const env::Env& env,
-                                                       const CatalogOptions& options, const std::string& name,
-                                                       const std::string& path) {
-  std::shared_ptr<EngineTable> table(new EngineTable(store, env, options, name, path));
+                                                       std::shared_ptr<const CatalogOptions> options,
+                                                       const std::string& name, const std::string& path) {
+  std::shared_ptr<EngineTable> table(new EngineTable(store, env, std::move(options), name, path));
   ARROW_RETURN_NOT_OK(table->OpenTable());
   return table;
 }
@@ -49,8 +54,8 @@ Status EngineTable::OpenTable() {
     ARROW_ASSIGN_OR_RAISE(base_, memwal::InitializeMemWal(base_, env_));
   }
   ARROW_ASSIGN_OR_RAISE(const bool unflushed, LogHasUnflushedRows());
-  if (unflushed) return EnsureWriter().status();
-  return Status::OK();
+  if (!unflushed) return Status::OK();
+  return EnsureWriter().Get().status();  // nobody else knows this table yet, so it opens here and now
 }
 
 // Rows above the replay cursor were acknowledged by an earlier process with this instance id and must be visible at once.
@@ -70,42 +75,35 @@ TableVersion EngineTable::version() const {
   return base_->version();
 }
 
-Result<std::shared_ptr<memwal::ShardWriter>> EngineTable::EnsureWriter() {
-  using Opening = env::Future<std::shared_ptr<memwal::ShardWriter>>;
-  std::optional<env::Promise<std::shared_ptr<memwal::ShardWriter>>> promise;
-  Opening opening;
+env::Future<std::shared_ptr<memwal::ShardWriter>> EngineTable::EnsureWriter() {
+  using WriterFuture = env::Future<std::shared_ptr<memwal::ShardWriter>>;
+  env::Promise<std::shared_ptr<memwal::ShardWriter>> promise;
   {
     const std::scoped_lock lock(mutex_);
-    if (closed_) return Error(ErrorKind::kCancelled, "table {} is closing", name_);
-    if (writer_ != nullptr) return writer_;
-    if (writer_opening_) {
-      opening = *writer_opening_;
-    } else {
-      promise.emplace();
-      writer_opening_ = promise->future();
-    }
+    if (closed_) return WriterFuture::Ready(Error(ErrorKind::kCancelled, "table {} is closing", name_));
+    if (writer_ != nullptr) return WriterFuture::Ready(writer_);
+    if (writer_opening_.valid()) return writer_opening_;
+    writer_opening_ = promise.future();
   }
-  if (!promise) return opening.Wait(kOpenTimeout);
-
   memwal::ShardOptions shard;
   shard.store = &store_;
   shard.env = &env_;
   shard.table = path_;
   shard.shard = shard_;
   shard.storage_schema = storage_schema_;
-  shard.file_version = options_.file_version;
-  shard.memtable_bytes = options_.memtable_bytes;
-  shard.memtable_rows = options_.memtable_rows;
-  shard.flush_fail_deadline = options_.flush_fail_deadline;
+  shard.file_version = options_->file_version;
+  shard.memtable_bytes = options_->memtable_bytes;
+  shard.memtable_rows = options_->memtable_rows;
+  shard.flush_fail_deadline = options_->flush_fail_deadline;
   auto writer = memwal::ShardWriter::Open(std::move(shard));
   if (!writer.ok()) writer = Annotate(writer.status(), "table " + name_);
   {
     const std::scoped_lock lock(mutex_);
     if (writer.ok()) writer_ = *writer;
-    writer_opening_.reset();
+    writer_opening_ = {};
   }
-  promise->Set(writer);
-  return writer;
+  promise.Set(writer);
+  return promise.future();
 }
 
 env::Future<AppendReceipt> EngineTable::Append(std::vector<std::shared_ptr<arrow::RecordBatch>> batches,
@@ -124,30 +122,29 @@ env::Future<AppendReceipt> EngineTable::Append(std::vector<std::shared_ptr<arrow
     if (!verdict.ok()) return env::Future<AppendReceipt>::Ready(verdict.status());
     if (*verdict == DictionaryLimit::Verdict::kAdmitted) return AppendWith(writer, batches, std::move(charge));
   }
-  auto promise = std::make_shared<env::Promise<AppendReceipt>>();
-  env::Future<AppendReceipt> future = promise->future();
-  auto held = std::make_shared<env::Reservation>(std::move(charge));
-  env_.storage->Post([self = shared_from_this(), batches = std::move(batches), held, promise]() mutable {
-    self->AppendSlow(std::move(batches), std::move(held), std::move(promise));
-  });
+  auto append = std::make_shared<PendingAppend>();
+  append->batches = std::move(batches);
+  append->charge = std::move(charge);
+  env::Future<AppendReceipt> future = append->promise.future();
+  env_.storage->Post([self = shared_from_this(), append] { self->AppendSlow(append); });
   return future;
 }
 
-void EngineTable::AppendSlow(std::vector<std::shared_ptr<arrow::RecordBatch>> batches,
-                             std::shared_ptr<env::Reservation> charge,
-                             std::shared_ptr<env::Promise<AppendReceipt>> promise) {
-  const auto writer = EnsureWriter();
-  if (!writer.ok()) return promise->Set(writer.status());
-  auto verdict = dictionary_limit_->Admit(batches, StoredRowsAtMost());
-  if (verdict.ok() && *verdict == DictionaryLimit::Verdict::kNeedsStored) {
-    const Status loaded = LoadStoredDictionaries();
-    if (!loaded.ok()) return promise->Set(loaded);
-    verdict = dictionary_limit_->Admit(batches, 0);
-  }
-  if (!verdict.ok()) return promise->Set(verdict.status());
-  AppendWith(*writer, batches, std::move(*charge)).Then(*env_.storage, [promise](const Result<AppendReceipt>& receipt) {
-    promise->Set(receipt);
+void EngineTable::AppendSlow(std::shared_ptr<PendingAppend> append) {
+  EnsureWriter().Then(*env_.storage, [self = shared_from_this(), append](const auto& writer) {
+    if (!writer.ok()) return append->promise.Set(writer.status());
+    const Status admitted = self->AdmitSlow(append->batches);
+    if (!admitted.ok()) return append->promise.Set(admitted);
+    self->AppendWith(*writer, append->batches, std::move(append->charge))
+        .Then(*self->env_.storage, [append](const Result<AppendReceipt>& receipt) { append->promise.Set(receipt); });
   });
+}
+
+Status EngineTable::AdmitSlow(const std::vector<std::shared_ptr<arrow::RecordBatch>>& batches) {
+  ARROW_ASSIGN_OR_RAISE(const auto verdict, dictionary_limit_->Admit(batches, StoredRowsAtMost()));
+  if (verdict == DictionaryLimit::Verdict::kAdmitted) return Status::OK();
+  ARROW_RETURN_NOT_OK(LoadStoredDictionaries());
+  return dictionary_limit_->Admit(batches, 0).status();
 }
 
 env::Future<AppendReceipt> EngineTable::AppendWith(const std::shared_ptr<memwal::ShardWriter>& writer,

@@ -23,8 +23,8 @@ class EngineTable final : public Table, public std::enable_shared_from_this<Engi
   // `path` is the table's prefix in the store, without a trailing '/'. Blocks. Claims the shard and replays when the log has rows
   // that are in no generation; otherwise the claim waits for the first append.
   static Result<std::shared_ptr<EngineTable>> Open(object_store::ObjectStore& store, const env::Env& env,
-                                                   const CatalogOptions& options, const std::string& name,
-                                                   const std::string& path);
+                                                   std::shared_ptr<const CatalogOptions> options,
+                                                   const std::string& name, const std::string& path);
 
   const std::string& name() const override { return name_; }
   TableVersion version() const override;
@@ -54,18 +54,20 @@ class EngineTable final : public Table, public std::enable_shared_from_this<Engi
     std::vector<memwal::MemtableView> memtables;
   };
 
-  EngineTable(object_store::ObjectStore& store, const env::Env& env, const CatalogOptions& options, std::string name,
-              std::string path);
+  EngineTable(object_store::ObjectStore& store, const env::Env& env, std::shared_ptr<const CatalogOptions> options,
+              std::string name, std::string path);
 
   Status OpenTable();
   Result<bool> LogHasUnflushedRows();
-  Result<std::shared_ptr<memwal::ShardWriter>> EnsureWriter();
+  // The writer, opened by the first caller (inline, it blocks on the store) and awaited by the others.
+  env::Future<std::shared_ptr<memwal::ShardWriter>> EnsureWriter();
   env::Future<AppendReceipt> AppendWith(const std::shared_ptr<memwal::ShardWriter>& writer,
                                         const std::vector<std::shared_ptr<arrow::RecordBatch>>& batches,
                                         env::Reservation charge);
   // Opens the writer or reads stored dictionary values first; on the storage executor.
-  void AppendSlow(std::vector<std::shared_ptr<arrow::RecordBatch>> batches, std::shared_ptr<env::Reservation> charge,
-                  std::shared_ptr<env::Promise<AppendReceipt>> promise);
+  struct PendingAppend;
+  void AppendSlow(std::shared_ptr<PendingAppend> append);
+  Status AdmitSlow(const std::vector<std::shared_ptr<arrow::RecordBatch>>& batches);
   Status LoadStoredDictionaries();
   uint64_t StoredRowsAtMost() const;
 
@@ -79,7 +81,7 @@ class EngineTable final : public Table, public std::enable_shared_from_this<Engi
 
   object_store::ObjectStore& store_;
   const env::Env& env_;
-  const CatalogOptions& options_;
+  const std::shared_ptr<const CatalogOptions> options_;
   const std::string name_;
   const std::string path_;
   const ShardId shard_;
@@ -91,8 +93,8 @@ class EngineTable final : public Table, public std::enable_shared_from_this<Engi
   mutable std::mutex mutex_;
   std::shared_ptr<lance::Table> base_;
   std::shared_ptr<memwal::ShardWriter> writer_;
-  // Set while one caller opens the writer; the others wait for it.
-  std::optional<env::Future<std::shared_ptr<memwal::ShardWriter>>> writer_opening_;
+  // Valid while one caller opens the writer.
+  env::Future<std::shared_ptr<memwal::ShardWriter>> writer_opening_;
   bool closed_ = false;
   std::map<ShardId, ForeignShard> foreign_;
   std::map<std::string, std::shared_ptr<GenerationReader>> generations_;  // by path

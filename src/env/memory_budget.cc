@@ -20,7 +20,8 @@ void Reservation::Release() {
 
 void Reservation::Merge(Reservation other) {
   if (other.budget_ == nullptr) return;
-  SARISSA_CHECK(budget_ == nullptr || budget_ == other.budget_, "merging reservations of two budgets");
+  SARISSA_CHECK(budget_ == nullptr || budget_ == other.budget_,
+                "merging reservations of two budgets");
   budget_ = std::exchange(other.budget_, nullptr);
   bytes_ += std::exchange(other.bytes_, 0);
 }
@@ -40,9 +41,11 @@ Result<Reservation> MemoryBudget::Reserve(int64_t bytes, const char* what) {
     // Written as a subtraction because the sum could overflow.
     const bool fits = limit_ == 0 || used == 0 || bytes <= limit_ - used;
     if (!fits) {
-      return Error(ErrorKind::kOverloaded, "{} needs {} bytes of memory; {} of {} are in use", what, bytes, used, limit_);
+      return Error(ErrorKind::kOverloaded, "{} needs {} bytes of memory; {} of {} are in use", what,
+                   bytes, used, limit_);
     }
-    if (used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed)) return Reservation(this, bytes);
+    if (used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed))
+      return Reservation(this, bytes);
   }
 }
 

@@ -21,9 +21,13 @@ class NullHistogram final : public Histogram {
 
 class NullSink final : public MetricsSink {
  public:
-  Counter& GetCounter(std::string_view, std::string_view, const Labels&) override { return counter_; }
+  Counter& GetCounter(std::string_view, std::string_view, const Labels&) override {
+    return counter_;
+  }
   Gauge& GetGauge(std::string_view, std::string_view, const Labels&) override { return gauge_; }
-  Histogram& GetHistogram(std::string_view, std::string_view, const Labels&) override { return histogram_; }
+  Histogram& GetHistogram(std::string_view, std::string_view, const Labels&) override {
+    return histogram_;
+  }
 
  private:
   NullCounter counter_;

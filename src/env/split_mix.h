@@ -1,4 +1,5 @@
-// SplitMix64: a counter and a mixing function. The counter may be atomic, which makes the generator lock free.
+// SplitMix64: a counter and a mixing function. The counter may be atomic, which makes the generator
+// lock free.
 #pragma once
 
 #include <cstdint>

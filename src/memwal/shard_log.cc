@@ -37,11 +37,7 @@ ShardLog::Attempt ShardLog::Settle(LogPosition position, uint64_t nonce, Status 
   if (!tail.ok()) return {Outcome::kUnknown, std::move(cause)};
   const auto trailer = ParseLogTrailer({(*tail)->data(), static_cast<size_t>((*tail)->size())});
   if (!trailer || trailer->nonce != nonce) return {Outcome::kTaken, std::move(cause)};
-  // Our bytes are there, but the put did not say that they are durable (a directory sync may have failed after the name
-  // appeared). Only an overt success acknowledges; the writer gives up and replay shows the row or does not.
-  if (!Is(cause, ErrorKind::kOutcomeUnknown) && !Is(cause, ErrorKind::kAlreadyExists)) {
-    return {Outcome::kUnknown, std::move(cause)};
-  }
+  if (!Is(cause, ErrorKind::kAlreadyExists)) return {Outcome::kUnproven, std::move(cause)};
   return {Outcome::kLanded, Status::OK()};
 }
 

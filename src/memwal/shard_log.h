@@ -28,6 +28,7 @@ class ShardLog {
     kLanded,    // this very entry is durable at `position`
     kTaken,     // another entry is there: somebody else writes this log
     kAbsent,    // nothing is there; the same position may be tried again
+    kUnproven,  // our bytes are there but not known to be durable; the same position must be tried again to prove it
     kUnknown,   // the store does not say; nobody may write past it
   };
   struct Attempt {
@@ -35,7 +36,8 @@ class ShardLog {
     Status cause;  // why it did not land; OK when it did
   };
 
-  // One attempt. A lost or failed answer is settled by reading the object back and comparing the nonce.
+  // One attempt. A lost or failed answer is settled by reading the object back and comparing the nonce. Bytes that are visible are
+  // not yet durable; a store answers kAlreadyExists only for durable objects, so the next attempt settles kUnproven.
   Attempt Append(LogPosition position, const LogEntryHeader& header,
                  const std::vector<std::shared_ptr<arrow::RecordBatch>>& batches);
 

@@ -102,19 +102,20 @@ Status ShardManifestStore::Put(const ShardManifest& manifest) const {
   const ShardManifestVersion version(manifest.version());
   const std::string name = ShardManifestName(table_, shard_, version);
   const std::string bytes = EncodeShardManifest(manifest);
-  Status put = store_.Put(name, BytesOf(bytes), object_store::PutMode::kIfAbsent);
-  if (Is(put, ErrorKind::kOutcomeUnknown)) {
-    const auto stored = store_.Get(name);
-    if (stored.ok()) {
-      const bool ours = (*stored)->size() == static_cast<int64_t>(bytes.size()) &&
-                        std::memcmp((*stored)->data(), bytes.data(), bytes.size()) == 0;
-      put = ours ? Status::OK() : Error(ErrorKind::kAlreadyExists, "{} was taken by another writer", name);
-    } else if (Is(stored.status(), ErrorKind::kNotFound)) {
-      put = Error(ErrorKind::kUnavailable, "{} did not land: {}", name, put.message());
-    }
+  Status put;
+  bool unknown = false;
+  // After a lost answer the version may be ours already. A second put settles it: the name is taken by a durable object then.
+  for (int tries = 0; tries < 2; ++tries) {
+    put = store_.Put(name, BytesOf(bytes), object_store::PutMode::kIfAbsent);
+    if (!Is(put, ErrorKind::kOutcomeUnknown)) break;
+    unknown = true;
   }
   if (Is(put, ErrorKind::kAlreadyExists)) {
-    return Error(ErrorKind::kConflict, "shard manifest version {} exists already", version);
+    const auto stored = unknown ? store_.Get(name) : Result<std::shared_ptr<arrow::Buffer>>(put);
+    const bool ours = stored.ok() && (*stored)->size() == static_cast<int64_t>(bytes.size()) &&
+                      std::memcmp((*stored)->data(), bytes.data(), bytes.size()) == 0;
+    if (!ours) return Error(ErrorKind::kConflict, "shard manifest version {} exists already", version);
+    put = Status::OK();
   }
   if (!put.ok()) return put;
   SARISSA_SYNC_POINT("shard_manifest.after_put");

@@ -28,6 +28,7 @@ struct ShardWriter::Group {
   LogPosition position;
   LogEntryHeader header;
   int attempts = 0;
+  bool may_have_landed = false;
 };
 
 ShardWriter::ShardWriter(ShardOptions options)
@@ -125,6 +126,9 @@ void ShardWriter::AttemptGroup(const std::shared_ptr<Group>& group) {
       return FailGroup(group, Error(ErrorKind::kFailedWriter, "log entry {} of shard {} was written by somebody else",
                                     group->position, options_.shard.ToString()));
     }
+    case ShardLog::Outcome::kUnproven:
+      group->may_have_landed = true;
+      return RetryGroup(group, attempt.cause);
     case ShardLog::Outcome::kAbsent:
       return RetryGroup(group, attempt.cause);
     case ShardLog::Outcome::kUnknown:
@@ -157,6 +161,10 @@ void ShardWriter::RetryGroup(const std::shared_ptr<Group>& group, const Status& 
   if (!may_heal || group->attempts >= options_.log_retries) {
     // Nothing landed, so the same position stays free and the memory is not ahead of the log: a full disk or a wrong batch
     // refuses this group only. A store that stays silent, or a sync that failed, ends the writer.
+    if (group->may_have_landed) {
+      return FailGroup(group, Error(ErrorKind::kOutcomeUnknown, "log entry {} of shard {} may or may not be durable: {}",
+                                    group->position, options_.shard.ToString(), cause.message()));
+    }
     const bool refused = kind == ErrorKind::kNoSpace || kind == ErrorKind::kInvalid || kind == ErrorKind::kOverloaded;
     if (refused) return FailGroup(group, cause);
     return FailGroup(group, Error(ErrorKind::kFailedWriter, "the log of shard {} cannot be written: {}",

@@ -41,10 +41,10 @@ bool IsTorn(FaultAction action) {
 
 Status AnswerOf(const FaultRule& rule, StoreOperation operation, const std::string& name) {
   if (!rule.status.ok() || rule.action == FaultAction::kTornVisible) return rule.status;
-  const bool answer_lost =
-      rule.action == FaultAction::kLandedAnswerLost || rule.action == FaultAction::kNotLandedAnswerLost;
-  return Error(answer_lost ? ErrorKind::kOutcomeUnknown : ErrorKind::kUnavailable, "{} '{}': injected fault",
-               StoreOperationName(operation), name);
+  const bool answer_lost = rule.action == FaultAction::kLandedAnswerLost ||
+                           rule.action == FaultAction::kNotLandedAnswerLost;
+  return Error(answer_lost ? ErrorKind::kOutcomeUnknown : ErrorKind::kUnavailable,
+               "{} '{}': injected fault", StoreOperationName(operation), name);
 }
 
 }  // namespace
@@ -82,7 +82,8 @@ class FaultStore::Rules {
 
   bool MayTear() const {
     const std::scoped_lock lock(mutex_);
-    return std::any_of(rules_.begin(), rules_.end(), [](const auto& entry) { return IsTorn(entry.second.rule.action); });
+    return std::any_of(rules_.begin(), rules_.end(),
+                       [](const auto& entry) { return IsTorn(entry.second.rule.action); });
   }
 
   // Counts the call and gives the rule that acts on it.
@@ -108,8 +109,8 @@ class FaultStore::Rules {
 
   // Does `call` the way `rule` wants it; the torn actions are the writer's.
   template <typename Call>
-  auto Act(const FaultRule& rule, StoreOperation operation, const std::string& name, const Call& call) const
-      -> decltype(call()) {
+  auto Act(const FaultRule& rule, StoreOperation operation, const std::string& name,
+           const Call& call) const -> decltype(call()) {
     if (rule.action == FaultAction::kDelay) {
       Delay(rule);
       return call();
@@ -122,7 +123,8 @@ class FaultStore::Rules {
   }
 
   template <typename Call>
-  auto Run(StoreOperation operation, const std::string& name, const Call& call) -> decltype(call()) {
+  auto Run(StoreOperation operation, const std::string& name, const Call& call)
+      -> decltype(call()) {
     const std::optional<FaultRule> rule = Match(operation, name);
     return rule.has_value() ? Act(*rule, operation, name, call) : call();
   }
@@ -171,7 +173,8 @@ class FaultWriter final : public ObjectWriter {
  private:
   Status Tear(const FaultRule& rule, PutMode mode) const {
     ARROW_ASSIGN_OR_RAISE(const std::unique_ptr<ObjectWriter> torn, store_.Create(name_));
-    ARROW_RETURN_NOT_OK(torn->Append({bytes_.data(), std::min<size_t>(rule.torn_bytes, bytes_.size())}));
+    ARROW_RETURN_NOT_OK(
+        torn->Append({bytes_.data(), std::min<size_t>(rule.torn_bytes, bytes_.size())}));
     return rule.action == FaultAction::kTornVisible ? torn->Finish(mode) : Status::OK();
   }
 
@@ -190,8 +193,10 @@ class FaultReader final : public ObjectReader {
 
   uint64_t size() const override { return inner_->size(); }
   const std::string& name() const override { return inner_->name(); }
-  Result<std::shared_ptr<arrow::Buffer>> ReadRange(uint64_t offset, uint64_t length) const override {
-    return rules_->Run(StoreOperation::kRead, inner_->name(), [&] { return inner_->ReadRange(offset, length); });
+  Result<std::shared_ptr<arrow::Buffer>> ReadRange(uint64_t offset,
+                                                   uint64_t length) const override {
+    return rules_->Run(StoreOperation::kRead, inner_->name(),
+                       [&] { return inner_->ReadRange(offset, length); });
   }
 
  private:
@@ -199,7 +204,8 @@ class FaultReader final : public ObjectReader {
   const std::shared_ptr<ObjectReader> inner_;
 };
 
-FaultStore::FaultStore(ObjectStore& inner, Sleep sleep) : inner_(inner), rules_(std::make_shared<Rules>(std::move(sleep))) {}
+FaultStore::FaultStore(ObjectStore& inner, Sleep sleep)
+    : inner_(inner), rules_(std::make_shared<Rules>(std::move(sleep))) {}
 
 FaultStore::RuleId FaultStore::AddRule(FaultRule rule) {
   return rules_->Add(std::move(rule));
@@ -248,7 +254,8 @@ Status FaultStore::Delete(const std::string& name) {
 }
 
 Status FaultStore::DeletePrefix(const std::string& prefix) {
-  return rules_->Run(StoreOperation::kDeletePrefix, prefix, [&] { return inner_.DeletePrefix(prefix); });
+  return rules_->Run(StoreOperation::kDeletePrefix, prefix,
+                     [&] { return inner_.DeletePrefix(prefix); });
 }
 
 }  // namespace sarissa::object_store

@@ -1,5 +1,5 @@
-// A decorator that makes any store fail on purpose. Rules are tried in the order they were added; the first that applies to
-// a call acts. Thread safe; rules may be added while calls run.
+// A decorator that makes any store fail on purpose. Rules are tried in the order they were added;
+// the first that applies to a call acts. Thread safe; rules may be added while calls run.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +15,25 @@
 namespace sarissa::object_store {
 
 enum class FaultAction {
-  kFail,                 // the call does nothing and returns `status`
-  kDelay,                // `delay` passes (see FaultStore::Sleep), then the call goes on
-  // The torn actions apply to kFinish only, and to writers that were created after the rule was added.
-  kTorn,                 // the first `torn_bytes` bytes are written and never become visible; returns `status`
-  kTornVisible,          // an object of the first `torn_bytes` bytes appears, as in a store that lies about atomicity;
-                         // returns `status`, also when it is OK
+  kFail,   // the call does nothing and returns `status`
+  kDelay,  // `delay` passes (see FaultStore::Sleep), then the call goes on
+  // The torn actions apply to kFinish only, and to writers that were created after the rule was
+  // added.
+  kTorn,  // the first `torn_bytes` bytes are written and never become visible; returns `status`
+  kTornVisible,  // an object of the first `torn_bytes` bytes appears, as in a store that lies about
+                 // atomicity; returns `status`, also when it is OK
   kLandedAnswerLost,     // the call is done, `status` is returned
   kNotLandedAnswerLost,  // the call is not done, `status` is returned
 };
 
 struct FaultRule {
   std::optional<StoreOperation> operation = {};  // none: any
-  std::string name_glob = "*";              // over the full name; '*' is any run of characters, '/' too; '?' is one
-  uint64_t nth = 0;                         // only the n-th matching call, from 1; 0: every one
+  std::string name_glob =
+      "*";           // over the full name; '*' is any run of characters, '/' too; '?' is one
+  uint64_t nth = 0;  // only the n-th matching call, from 1; 0: every one
   FaultAction action = FaultAction::kFail;
-  // OK stands for the action's usual error (except for kTornVisible): kUnavailable, or kOutcomeUnknown where an answer is lost.
+  // OK stands for the action's usual error (except for kTornVisible): kUnavailable, or
+  // kOutcomeUnknown where an answer is lost.
   Status status = {};
   env::Duration delay{0};
   uint64_t torn_bytes = 0;

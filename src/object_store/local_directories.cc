@@ -61,7 +61,9 @@ void LocalDirectories::ForgetAbove(const std::string& directory) {
 
 void LocalDirectories::ForgetBelow(const std::string& directory) {
   const std::string below = directory + "/";
-  const auto goes = [&](const std::string& known) { return known == directory || known.starts_with(below); };
+  const auto goes = [&](const std::string& known) {
+    return known == directory || known.starts_with(below);
+  };
   const std::scoped_lock lock(mutex_);
   ++forgets_;
   std::erase_if(recent_, goes);

@@ -1,8 +1,10 @@
-// The directories of a LocalStore: makes them, and remembers which ones exist and have a durable entry in their parent.
+// The directories of a LocalStore: makes them, and remembers which ones exist and have a durable
+// entry in their parent.
 //
-// A directory that this store did not make is synced into its parent once, before the first write relies on it: whoever made
-// it may have died before the sync. What is remembered is bounded; forgetting costs one more sync.
-// Thread safe; the mutex is a leaf and not held across file system calls.
+// A directory that this store did not make is synced into its parent once, before the first write
+// relies on it: whoever made it may have died before the sync. What is remembered is bounded;
+// forgetting costs one more sync. Thread safe; the mutex is a leaf and not held across file system
+// calls.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +27,8 @@ class LocalDirectories {
 
   // Makes the root and what is missing above it. For the time before the store is used.
   Status MakeRoot();
-  // Returns when `directory` (the root or below it) exists and its entry, and those of all directories between it and the
-  // root, are durable.
+  // Returns when `directory` (the root or below it) exists and its entry, and those of all
+  // directories between it and the root, are durable.
   Status Make(const std::string& directory);
   // `directory` turned out to be missing: it and those above it are looked at again.
   void ForgetAbove(const std::string& directory);

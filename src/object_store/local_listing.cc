@@ -31,28 +31,35 @@ class LocalLister {
 
  private:
   bool Full() const {
-    return options_.limit > 0 && listing_.objects.size() + listing_.folders.size() >= options_.limit;
+    return options_.limit > 0 &&
+           listing_.objects.size() + listing_.folders.size() >= options_.limit;
   }
 
-  // Entries of the directory of `prefix`, directories with a trailing '/', in the byte order of their names. A directory
-  // that is not there (any more) is empty.
+  // Entries of the directory of `prefix`, directories with a trailing '/', in the byte order of
+  // their names. A directory that is not there (any more) is empty.
   Result<std::vector<env::FileInfo>> SortedEntries(const std::string& prefix) {
-    Result<std::vector<env::FileInfo>> listed = file_system_.List(prefix.empty() ? root_ : PathOf(prefix));
+    Result<std::vector<env::FileInfo>> listed =
+        file_system_.List(prefix.empty() ? root_ : PathOf(prefix));
     if (Is(listed.status(), ErrorKind::kNotFound)) return std::vector<env::FileInfo>();
     ARROW_RETURN_NOT_OK(listed.status());
     std::vector<env::FileInfo> entries = listed.MoveValueUnsafe();
-    std::erase_if(entries, [](const env::FileInfo& entry) { return entry.name.starts_with(kTemporaryPrefix); });
+    std::erase_if(entries, [](const env::FileInfo& entry) {
+      return entry.name.starts_with(kTemporaryPrefix);
+    });
     for (env::FileInfo& entry : entries) {
       if (entry.is_directory) entry.name += '/';
     }
     std::sort(entries.begin(), entries.end(),
-              [](const env::FileInfo& left, const env::FileInfo& right) { return left.name < right.name; });
+              [](const env::FileInfo& left, const env::FileInfo& right) {
+                return left.name < right.name;
+              });
     return entries;
   }
 
   Status AddDirectory(const std::string& folder) {
     if (options_.recursive) {
-      const bool all_before = folder <= options_.start_after && !options_.start_after.starts_with(folder);
+      const bool all_before =
+          folder <= options_.start_after && !options_.start_after.starts_with(folder);
       return all_before ? Status::OK() : Add(folder);
     }
     if (folder <= options_.start_after) return Status::OK();
@@ -84,8 +91,8 @@ class LocalLister {
 
 }  // namespace
 
-Result<Listing> ListLocal(env::FileSystem& file_system, const std::string& root, const std::string& prefix,
-                          const ListOptions& options) {
+Result<Listing> ListLocal(env::FileSystem& file_system, const std::string& root,
+                          const std::string& prefix, const ListOptions& options) {
   ARROW_RETURN_NOT_OK(CheckPrefix(prefix));
   LocalLister lister(file_system, root, options);
   ARROW_RETURN_NOT_OK(lister.Add(prefix));

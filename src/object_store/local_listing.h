@@ -13,7 +13,7 @@ namespace sarissa::object_store {
 inline constexpr std::string_view kTemporaryPrefix = ".tmp.";
 
 // ObjectStore::List for the tree at `root`. A directory without any object below it is no folder.
-Result<Listing> ListLocal(env::FileSystem& file_system, const std::string& root, const std::string& prefix,
-                          const ListOptions& options);
+Result<Listing> ListLocal(env::FileSystem& file_system, const std::string& root,
+                          const std::string& prefix, const ListOptions& options);
 
 }  // namespace sarissa::object_store

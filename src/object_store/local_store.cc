@@ -18,18 +18,23 @@ constexpr int kDeleteTreeAttempts = 3;
 
 Status CheckWritableName(std::string_view name) {
   ARROW_RETURN_NOT_OK(CheckName(name));
-  const bool temporary = name.starts_with(kTemporaryPrefix) || name.find("/.tmp.") != std::string_view::npos;
-  if (temporary) return Error(ErrorKind::kInvalid, "the object name '{}' has a part that starts with '.tmp.'", name);
+  const bool temporary =
+      name.starts_with(kTemporaryPrefix) || name.find("/.tmp.") != std::string_view::npos;
+  if (temporary)
+    return Error(ErrorKind::kInvalid, "the object name '{}' has a part that starts with '.tmp.'",
+                 name);
   return Status::OK();
 }
 
 class LocalReader final : public ObjectReader {
  public:
-  LocalReader(std::shared_ptr<env::ReadableFile> file, std::string name) : file_(std::move(file)), name_(std::move(name)) {}
+  LocalReader(std::shared_ptr<env::ReadableFile> file, std::string name)
+      : file_(std::move(file)), name_(std::move(name)) {}
 
   uint64_t size() const override { return file_->size(); }
   const std::string& name() const override { return name_; }
-  Result<std::shared_ptr<arrow::Buffer>> ReadRange(uint64_t offset, uint64_t length) const override {
+  Result<std::shared_ptr<arrow::Buffer>> ReadRange(uint64_t offset,
+                                                   uint64_t length) const override {
     if (length >= static_cast<uint64_t>(env::kMapThresholdBytes)) return file_->Map(offset, length);
     return file_->ReadAt(offset, length);
   }
@@ -41,8 +46,9 @@ class LocalReader final : public ObjectReader {
 
 class LocalWriter final : public ObjectWriter {
  public:
-  LocalWriter(env::FileSystem& file_system, env::Random& random, std::shared_ptr<LocalDirectories> directories,
-              std::string path, std::unique_ptr<env::WritableFile> file)
+  LocalWriter(env::FileSystem& file_system, env::Random& random,
+              std::shared_ptr<LocalDirectories> directories, std::string path,
+              std::unique_ptr<env::WritableFile> file)
       : file_system_(file_system),
         random_(random),
         directories_(std::move(directories)),
@@ -78,8 +84,11 @@ class LocalWriter final : public ObjectWriter {
     return Annotate(WithKind(status, ErrorKind::kOutcomeUnknown), fmt::format("put '{}'", path_));
   }
 
-  // What failed while the name was being given; nothing landed unless the device failed in the middle.
-  Status AfterNaming(const Status& status) const { return Is(status, ErrorKind::kIo) ? Unknown(status) : status; }
+  // What failed while the name was being given; nothing landed unless the device failed in the
+  // middle.
+  Status AfterNaming(const Status& status) const {
+    return Is(status, ErrorKind::kIo) ? Unknown(status) : status;
+  }
 
   Status LinkIfAbsent(env::WritableFile& file) const {
     const Status linked = Link(file, path_);
@@ -91,13 +100,16 @@ class LocalWriter final : public ObjectWriter {
 
   Status Replace(env::WritableFile& file) const {
     const uint64_t high = random_.Next();
-    const std::string temporary = fmt::format("{}/{}{:016x}{:016x}", directory_, kTemporaryPrefix, high, random_.Next());
+    const std::string temporary =
+        fmt::format("{}/{}{:016x}{:016x}", directory_, kTemporaryPrefix, high, random_.Next());
     ARROW_RETURN_NOT_OK(Link(file, temporary));
     const Status renamed = file_system_.Rename(temporary, path_);
     if (renamed.ok()) return renamed;
     const Status removed = file_system_.RemoveFile(temporary);
     const bool clean = removed.ok() || Is(removed, ErrorKind::kNotFound);
-    return AfterNaming(clean ? renamed : Annotate(renamed, fmt::format("and '{}' stays behind", removed.message())));
+    return AfterNaming(
+        clean ? renamed
+              : Annotate(renamed, fmt::format("and '{}' stays behind", removed.message())));
   }
 
   // The directory may have been deleted since the file was created in it.
@@ -127,7 +139,8 @@ LocalStore::LocalStore(env::FileSystem& file_system, env::Random& random, std::s
       root_(std::move(root)),
       directories_(std::make_shared<LocalDirectories>(file_system, root_)) {}
 
-Result<std::unique_ptr<LocalStore>> LocalStore::Open(env::FileSystem& file_system, env::Random& random, std::string root) {
+Result<std::unique_ptr<LocalStore>> LocalStore::Open(env::FileSystem& file_system,
+                                                     env::Random& random, std::string root) {
   if (root.empty()) return Error(ErrorKind::kInvalid, "the root of a local store is empty");
   while (root.size() > 1 && root.ends_with('/')) root.pop_back();
   std::unique_ptr<LocalStore> store(new LocalStore(file_system, random, std::move(root)));
@@ -152,12 +165,14 @@ Result<std::unique_ptr<ObjectWriter>> LocalStore::Create(const std::string& name
     file = file_system_.CreateUnnamed(directory);
   }
   ARROW_RETURN_NOT_OK(file.status());
-  return std::make_unique<LocalWriter>(file_system_, random_, directories_, std::move(path), file.MoveValueUnsafe());
+  return std::make_unique<LocalWriter>(file_system_, random_, directories_, std::move(path),
+                                       file.MoveValueUnsafe());
 }
 
 Result<std::shared_ptr<ObjectReader>> LocalStore::Open(const std::string& name) {
   ARROW_RETURN_NOT_OK(CheckName(name));
-  ARROW_ASSIGN_OR_RAISE(std::shared_ptr<env::ReadableFile> file, file_system_.OpenRead(PathOf(name)));
+  ARROW_ASSIGN_OR_RAISE(std::shared_ptr<env::ReadableFile> file,
+                        file_system_.OpenRead(PathOf(name)));
   return std::make_shared<LocalReader>(std::move(file), name);
 }
 

@@ -30,7 +30,8 @@ class MemoryWriter final : public ObjectWriter {
     const std::scoped_lock lock(objects_->mutex);
     auto [place, is_new] = objects_->by_name.try_emplace(name_, content);
     if (is_new) return Status::OK();
-    if (mode == PutMode::kIfAbsent) return Error(ErrorKind::kAlreadyExists, "put '{}': exists", name_);
+    if (mode == PutMode::kIfAbsent)
+      return Error(ErrorKind::kAlreadyExists, "put '{}': exists", name_);
     place->second = std::move(content);
     return Status::OK();
   }
@@ -52,10 +53,12 @@ class MemoryReader final : public ObjectReader {
 
   uint64_t size() const override { return static_cast<uint64_t>(content_->size()); }
   const std::string& name() const override { return name_; }
-  Result<std::shared_ptr<arrow::Buffer>> ReadRange(uint64_t offset, uint64_t length) const override {
+  Result<std::shared_ptr<arrow::Buffer>> ReadRange(uint64_t offset,
+                                                   uint64_t length) const override {
     if (offset > size() || length > size() - offset) {
-      return Error(ErrorKind::kInvalid, "read '{}': {} bytes at offset {} are not within its {} bytes", name_, length, offset,
-                   size());
+      return Error(ErrorKind::kInvalid,
+                   "read '{}': {} bytes at offset {} are not within its {} bytes", name_, length,
+                   offset, size());
     }
     return arrow::SliceBuffer(content_, static_cast<int64_t>(offset), static_cast<int64_t>(length));
   }
@@ -78,7 +81,8 @@ Result<std::shared_ptr<ObjectReader>> MemoryStore::Open(const std::string& name)
   ARROW_RETURN_NOT_OK(CheckName(name));
   const std::scoped_lock lock(objects_->mutex);
   const auto found = objects_->by_name.find(name);
-  if (found == objects_->by_name.end()) return Error(ErrorKind::kNotFound, "open '{}': no such object", name);
+  if (found == objects_->by_name.end())
+    return Error(ErrorKind::kNotFound, "open '{}': no such object", name);
   return std::make_shared<MemoryReader>(found->second, name);
 }
 
@@ -94,10 +98,12 @@ Result<Listing> MemoryStore::List(const std::string& prefix, const ListOptions& 
   auto at = objects_->by_name.upper_bound(options.start_after);
   if (options.start_after < prefix) at = objects_->by_name.lower_bound(prefix);
   while (at != objects_->by_name.end() && at->first.starts_with(prefix)) {
-    if (options.limit > 0 && listing.objects.size() + listing.folders.size() >= options.limit) break;
+    if (options.limit > 0 && listing.objects.size() + listing.folders.size() >= options.limit)
+      break;
     const size_t slash = options.recursive ? std::string::npos : at->first.find('/', prefix.size());
     if (slash == std::string::npos) {
-      listing.objects.push_back({.name = at->first, .size = static_cast<uint64_t>(at->second->size())});
+      listing.objects.push_back(
+          {.name = at->first, .size = static_cast<uint64_t>(at->second->size())});
       ++at;
       continue;
     }
@@ -121,7 +127,8 @@ Status MemoryStore::DeletePrefix(const std::string& prefix) {
   if (prefix.empty()) return Error(ErrorKind::kInvalid, "the prefix to delete is empty");
   const std::scoped_lock lock(objects_->mutex);
   auto at = objects_->by_name.lower_bound(prefix);
-  while (at != objects_->by_name.end() && at->first.starts_with(prefix)) at = objects_->by_name.erase(at);
+  while (at != objects_->by_name.end() && at->first.starts_with(prefix))
+    at = objects_->by_name.erase(at);
   return Status::OK();
 }
 

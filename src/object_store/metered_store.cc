@@ -36,20 +36,23 @@ class MeteredStore::Meters {
   }
 
   env::Counter& BytesCounter(const char* direction) {
-    return metrics_.GetCounter("object_store_bytes_total", "Bytes moved to and from the object store.",
+    return metrics_.GetCounter("object_store_bytes_total",
+                               "Bytes moved to and from the object store.",
                                {{"direction", direction}});
   }
 
-  // The sink gives the same object for the same labels, so two threads that ask at once store the same pointer.
+  // The sink gives the same object for the same labels, so two threads that ask at once store the
+  // same pointer.
   env::Counter& OperationCounter(StoreOperation operation, const Status& status) {
     const size_t result = status.ok() ? 0 : static_cast<size_t>(KindOf(status)) + 1;
     std::atomic<env::Counter*>& slot = operations_[static_cast<size_t>(operation)][result];
     env::Counter* counter = slot.load(std::memory_order_acquire);
     if (counter == nullptr) {
       const std::string_view label = status.ok() ? "ok" : ErrorKindName(KindOf(status));
-      counter = &metrics_.GetCounter(
-          "object_store_operations_total", "Object store calls by operation and outcome.",
-          {{"operation", std::string(StoreOperationName(operation))}, {"result", std::string(label)}});
+      counter = &metrics_.GetCounter("object_store_operations_total",
+                                     "Object store calls by operation and outcome.",
+                                     {{"operation", std::string(StoreOperationName(operation))},
+                                      {"result", std::string(label)}});
       slot.store(counter, std::memory_order_release);
     }
     return *counter;
@@ -73,7 +76,9 @@ class MeteredWriter final : public ObjectWriter {
     return Status::OK();
   }
   uint64_t size() const override { return inner_->size(); }
-  Status Finish(PutMode mode) override { return meters_->Count(StoreOperation::kFinish, inner_->Finish(mode)); }
+  Status Finish(PutMode mode) override {
+    return meters_->Count(StoreOperation::kFinish, inner_->Finish(mode));
+  }
 
  private:
   const std::shared_ptr<MeteredStore::Meters> meters_;
@@ -87,7 +92,8 @@ class MeteredReader final : public ObjectReader {
 
   uint64_t size() const override { return inner_->size(); }
   const std::string& name() const override { return inner_->name(); }
-  Result<std::shared_ptr<arrow::Buffer>> ReadRange(uint64_t offset, uint64_t length) const override {
+  Result<std::shared_ptr<arrow::Buffer>> ReadRange(uint64_t offset,
+                                                   uint64_t length) const override {
     Result<std::shared_ptr<arrow::Buffer>> read =
         meters_->Count(StoreOperation::kRead, inner_->ReadRange(offset, length));
     if (read.ok()) meters_->CountRead((*read)->size());
@@ -109,7 +115,8 @@ Result<std::unique_ptr<ObjectWriter>> MeteredStore::Create(const std::string& na
 }
 
 Result<std::shared_ptr<ObjectReader>> MeteredStore::Open(const std::string& name) {
-  ARROW_ASSIGN_OR_RAISE(std::shared_ptr<ObjectReader> reader, meters_->Count(StoreOperation::kOpen, inner_.Open(name)));
+  ARROW_ASSIGN_OR_RAISE(std::shared_ptr<ObjectReader> reader,
+                        meters_->Count(StoreOperation::kOpen, inner_.Open(name)));
   return std::make_shared<MeteredReader>(meters_, std::move(reader));
 }
 

@@ -1,5 +1,6 @@
-// A decorator that counts: object_store_operations_total{operation,result} and object_store_bytes_total{direction}.
-// `result` is "ok" or the name of the error kind; `direction` is "read" or "write". Thread safe.
+// A decorator that counts: object_store_operations_total{operation,result} and
+// object_store_bytes_total{direction}. `result` is "ok" or the name of the error kind; `direction`
+// is "read" or "write". Thread safe.
 #pragma once
 
 #include <memory>

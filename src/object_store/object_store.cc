@@ -33,7 +33,8 @@ Result<std::shared_ptr<arrow::Buffer>> ObjectStore::Get(const std::string& name)
   return reader->ReadRange(0, reader->size());
 }
 
-Result<std::shared_ptr<arrow::Buffer>> ObjectStore::GetRange(const std::string& name, uint64_t offset, uint64_t length) {
+Result<std::shared_ptr<arrow::Buffer>> ObjectStore::GetRange(const std::string& name,
+                                                             uint64_t offset, uint64_t length) {
   ARROW_ASSIGN_OR_RAISE(const std::shared_ptr<ObjectReader> reader, Open(name));
   return reader->ReadRange(offset, length);
 }
@@ -41,7 +42,8 @@ Result<std::shared_ptr<arrow::Buffer>> ObjectStore::GetRange(const std::string& 
 Status CheckName(std::string_view name) {
   if (name.empty()) return Error(ErrorKind::kInvalid, "an object name is empty");
   if (name.find('\0') != std::string_view::npos) {
-    return Error(ErrorKind::kInvalid, "the object name '{}' has a NUL byte", name.substr(0, name.find('\0')));
+    return Error(ErrorKind::kInvalid, "the object name '{}' has a NUL byte",
+                 name.substr(0, name.find('\0')));
   }
   std::string_view rest = name;
   for (;;) {
@@ -57,7 +59,8 @@ Status CheckName(std::string_view name) {
 
 Status CheckPrefix(std::string_view prefix) {
   if (prefix.empty()) return Status::OK();
-  if (!prefix.ends_with('/')) return Error(ErrorKind::kInvalid, "the prefix '{}' does not end with '/'", prefix);
+  if (!prefix.ends_with('/'))
+    return Error(ErrorKind::kInvalid, "the prefix '{}' does not end with '/'", prefix);
   prefix.remove_suffix(1);
   return CheckName(prefix);
 }

@@ -1,9 +1,10 @@
-// Names to bytes. The only storage interface that lance/, memwal/ and engine/ know: nothing above this room knows where
-// bytes live, assumes that a listing is fresh, or that a rename exists.
+// Names to bytes. The only storage interface that lance/, memwal/ and engine/ know: nothing above
+// this room knows where bytes live, assumes that a listing is fresh, or that a rename exists.
 //
-// Names are '/'-separated, relative, without empty, "." or ".." parts (kInvalid otherwise). An object appears whole and
-// durable, or not at all. Thread safe. All calls block and belong on the storage executor.
-// Errors: kNotFound, kAlreadyExists (put-if-absent), kOutcomeUnknown (the write may have landed), kUnavailable, kNoSpace, kIo.
+// Names are '/'-separated, relative, without empty, "." or ".." parts (kInvalid otherwise). An
+// object appears whole and durable, or not at all. Thread safe. All calls block and belong on the
+// storage executor. Errors: kNotFound, kAlreadyExists (put-if-absent), kOutcomeUnknown (the write
+// may have landed), kUnavailable, kNoSpace, kIo.
 #pragma once
 
 #include <arrow/buffer.h>
@@ -43,8 +44,10 @@ class ObjectReader {
   virtual ~ObjectReader() = default;
   virtual uint64_t size() const = 0;
   virtual const std::string& name() const = 0;
-  // Exactly `length` bytes. Ranges of env::kMapThresholdBytes and more may come back as mapped file ranges.
-  virtual Result<std::shared_ptr<arrow::Buffer>> ReadRange(uint64_t offset, uint64_t length) const = 0;
+  // Exactly `length` bytes. Ranges of env::kMapThresholdBytes and more may come back as mapped file
+  // ranges.
+  virtual Result<std::shared_ptr<arrow::Buffer>> ReadRange(uint64_t offset,
+                                                           uint64_t length) const = 0;
 };
 
 struct ObjectInfo {
@@ -57,8 +60,8 @@ struct ListOptions {
   std::string start_after;
   // At most this many entries; 0 = all.
   uint64_t limit = 0;
-  // Without it the listing stops at the next '/' after the prefix: `objects` holds the direct children, `folders` the names
-  // (with a trailing '/') that have something below them.
+  // Without it the listing stops at the next '/' after the prefix: `objects` holds the direct
+  // children, `folders` the names (with a trailing '/') that have something below them.
   bool recursive = false;
 };
 
@@ -84,7 +87,8 @@ class ObjectStore {
   // Conveniences over the above.
   virtual Status Put(const std::string& name, std::span<const uint8_t> data, PutMode mode);
   virtual Result<std::shared_ptr<arrow::Buffer>> Get(const std::string& name);
-  virtual Result<std::shared_ptr<arrow::Buffer>> GetRange(const std::string& name, uint64_t offset, uint64_t length);
+  virtual Result<std::shared_ptr<arrow::Buffer>> GetRange(const std::string& name, uint64_t offset,
+                                                          uint64_t length);
 };
 
 // kInvalid unless `name` follows the rule above.

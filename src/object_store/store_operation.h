@@ -6,7 +6,17 @@
 
 namespace sarissa::object_store {
 
-enum class StoreOperation { kCreate, kAppend, kFinish, kOpen, kRead, kHead, kList, kDelete, kDeletePrefix };
+enum class StoreOperation {
+  kCreate,
+  kAppend,
+  kFinish,
+  kOpen,
+  kRead,
+  kHead,
+  kList,
+  kDelete,
+  kDeletePrefix
+};
 inline constexpr size_t kStoreOperations = 9;
 
 constexpr std::string_view StoreOperationName(StoreOperation operation) {

@@ -1,4 +1,5 @@
-// What both file systems promise: the machine's (with and without nameless files) and the simulated one.
+// What both file systems promise: the machine's (with and without nameless files) and the simulated
+// one.
 #include "env/file_system.h"
 
 #include <arrow/buffer.h>
@@ -49,7 +50,8 @@ class FileSystemContract : public testing::TestWithParam<std::string> {
     if (GetParam() == "sim") side_ = std::make_unique<SimSide>();
     if (GetParam() == "posix") side_ = std::make_unique<PosixSide>(PosixFileSystem::Options{});
     if (GetParam() == "posix_named") {
-      side_ = std::make_unique<PosixSide>(PosixFileSystem::Options{.sync_mode = SyncMode::kNone, .unnamed_files = false});
+      side_ = std::make_unique<PosixSide>(
+          PosixFileSystem::Options{.sync_mode = SyncMode::kNone, .unnamed_files = false});
     }
   }
   FileSystem& fs() { return side_->fs(); }

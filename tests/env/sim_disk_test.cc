@@ -189,7 +189,8 @@ TEST(SimDisk, PagesOfAFailedSyncAreNeverMadeDurable) {
   const auto file = world.fs.CreateUnnamed("/").ValueOrDie();
   ASSERT_TRUE(file->Append(Bytes("lost")).ok());
   world.fs.SetFaultHook([](const SimOperation& operation) {
-    return operation.kind == SimOperationKind::kSync ? MakeError(ErrorKind::kIo, "EIO") : Status::OK();
+    return operation.kind == SimOperationKind::kSync ? MakeError(ErrorKind::kIo, "EIO")
+                                                     : Status::OK();
   });
   EXPECT_TRUE(Is(file->Sync(), ErrorKind::kIo));
   world.fs.SetFaultHook(nullptr);

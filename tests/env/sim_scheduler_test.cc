@@ -187,7 +187,8 @@ TEST(SimProcess, KillDropsTasksAndTimersAndUnwindsFibers) {
   executor.PostAfter(seconds(5), [alive] { ADD_FAILURE() << "a dead process' timer fired"; });
   Promise<int> promise;
   const Future<int> future = promise.future();
-  executor.PostAfter(seconds(9), [held = std::make_shared<Promise<int>>(std::move(promise))] { held->Set(1); });
+  executor.PostAfter(seconds(9),
+                     [held = std::make_shared<Promise<int>>(std::move(promise))] { held->Set(1); });
   alive.reset();
   EXPECT_TRUE(scheduler.RunUntil([&] { return started == 2; }));
   process.Kill();

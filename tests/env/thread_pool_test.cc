@@ -183,7 +183,8 @@ TEST(SharedSync, CallerIsCoveredByARunThatStartedAfterItsCall) {
 }
 
 TEST(PosixEnv, GivesAWholeEnvironment) {
-  PosixEnv machine({.storage_threads = 2, .cpu_threads = 1, .memory_limit = 1000, .sync_mode = SyncMode::kNone});
+  PosixEnv machine(
+      {.storage_threads = 2, .cpu_threads = 1, .memory_limit = 1000, .sync_mode = SyncMode::kNone});
   const Env& env = machine.env();
   std::latch ran(2);
   env.storage->Post([&] { ran.count_down(); });

@@ -24,7 +24,9 @@ struct Faulty {
   std::vector<env::Duration> slept;
   FaultStore store{inner, [this](env::Duration duration) { slept.push_back(duration); }};
 
-  Status Put(const std::string& name, std::string_view text) { return store.Put(name, Bytes(text), PutMode::kIfAbsent); }
+  Status Put(const std::string& name, std::string_view text) {
+    return store.Put(name, Bytes(text), PutMode::kIfAbsent);
+  }
   std::string Inner(const std::string& name) {
     const auto got = inner.Get(name);
     return got.ok() ? (*got)->ToString() : "(none)";
@@ -61,7 +63,8 @@ TEST(FaultStore, FailsEveryCallUntilTheRuleGoes) {
 
 TEST(FaultStore, LandedButTheAnswerIsLost) {
   Faulty world;
-  world.store.AddRule({.operation = StoreOperation::kFinish, .action = FaultAction::kLandedAnswerLost});
+  world.store.AddRule(
+      {.operation = StoreOperation::kFinish, .action = FaultAction::kLandedAnswerLost});
   EXPECT_TRUE(Is(world.Put("a", "x"), ErrorKind::kOutcomeUnknown));
   EXPECT_EQ(world.Inner("a"), "x");
   // A call that failed by itself says so.
@@ -70,7 +73,8 @@ TEST(FaultStore, LandedButTheAnswerIsLost) {
 
 TEST(FaultStore, NotLandedAndTheAnswerIsLost) {
   Faulty world;
-  world.store.AddRule({.operation = StoreOperation::kFinish, .action = FaultAction::kNotLandedAnswerLost});
+  world.store.AddRule(
+      {.operation = StoreOperation::kFinish, .action = FaultAction::kNotLandedAnswerLost});
   EXPECT_TRUE(Is(world.Put("a", "x"), ErrorKind::kOutcomeUnknown));
   EXPECT_EQ(world.Inner("a"), "(none)");
 }
@@ -93,8 +97,9 @@ TEST(FaultStore, TornWriteOfALyingStoreIsVisible) {
 
 TEST(FaultStore, DelayGoesThroughTheCallback) {
   Faulty world;
-  world.store.AddRule(
-      {.operation = StoreOperation::kAppend, .action = FaultAction::kDelay, .delay = std::chrono::seconds(3)});
+  world.store.AddRule({.operation = StoreOperation::kAppend,
+                       .action = FaultAction::kDelay,
+                       .delay = std::chrono::seconds(3)});
   EXPECT_TRUE(world.Put("a", "x").ok());
   ASSERT_EQ(world.slept.size(), 1u);
   EXPECT_EQ(world.slept[0], std::chrono::seconds(3));
@@ -126,15 +131,18 @@ class CountingSink final : public env::MetricsSink {
     double total = 0;
   };
 
-  env::Counter& GetCounter(std::string_view name, std::string_view, const env::Labels& labels) override {
+  env::Counter& GetCounter(std::string_view name, std::string_view,
+                           const env::Labels& labels) override {
     std::string key(name);
     for (const auto& [label, value] : labels) key += fmt::format(",{}={}", label, value);
     return values[key];
   }
-  env::Gauge& GetGauge(std::string_view name, std::string_view help, const env::Labels& labels) override {
+  env::Gauge& GetGauge(std::string_view name, std::string_view help,
+                       const env::Labels& labels) override {
     return env::NullMetrics().GetGauge(name, help, labels);
   }
-  env::Histogram& GetHistogram(std::string_view name, std::string_view help, const env::Labels& labels) override {
+  env::Histogram& GetHistogram(std::string_view name, std::string_view help,
+                               const env::Labels& labels) override {
     return env::NullMetrics().GetHistogram(name, help, labels);
   }
 
@@ -150,7 +158,8 @@ TEST(MeteredStore, CountsOperationsAndBytes) {
   ASSERT_TRUE(store.GetRange("a", 1, 3).ok());
   EXPECT_FALSE(store.Head("b").ok());
   EXPECT_EQ(sink.values["object_store_operations_total,operation=finish,result=ok"].total, 1);
-  EXPECT_EQ(sink.values["object_store_operations_total,operation=finish,result=already_exists"].total, 1);
+  EXPECT_EQ(
+      sink.values["object_store_operations_total,operation=finish,result=already_exists"].total, 1);
   EXPECT_EQ(sink.values["object_store_operations_total,operation=head,result=not_found"].total, 1);
   EXPECT_EQ(sink.values["object_store_bytes_total,direction=write"].total, 10);
   EXPECT_EQ(sink.values["object_store_bytes_total,direction=read"].total, 3);

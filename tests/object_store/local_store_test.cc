@@ -33,6 +33,12 @@ std::span<const uint8_t> Bytes(std::string_view text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
+// The object's text, or the name of the error.
+std::string TextOf(ObjectStore& store, const std::string& name) {
+  const auto got = store.Get(name);
+  return got.ok() ? (*got)->ToString() : std::string(ErrorKindName(KindOf(got.status())));
+}
+
 // A store on a simulated disk, without a scheduler.
 struct Simulated {
   SimDisk disk;
@@ -43,10 +49,7 @@ struct Simulated {
   Status Put(const std::string& name, std::string_view text, PutMode mode = PutMode::kIfAbsent) {
     return store->Put(name, Bytes(text), mode);
   }
-  std::string Get(const std::string& name) {
-    const auto got = store->Get(name);
-    return got.ok() ? (*got)->ToString() : std::string(ErrorKindName(KindOf(got.status())));
-  }
+  std::string Get(const std::string& name) { return TextOf(*store, name); }
   void FailOn(SimOperationKind kind, ErrorKind error) {
     fs.SetFaultHook([kind, error](const SimOperation& operation) {
       return operation.kind == kind ? MakeError(error, "injected") : Status::OK();
@@ -79,12 +82,15 @@ TEST(LocalStore, EverySyncPrecedesTheAnswer) {
     if (!log[i].starts_with("create_directory ")) continue;
     ++made;
     const std::string parent = ParentDirectory(log[i].substr(17));
-    EXPECT_NE(std::find(log.begin() + static_cast<std::ptrdiff_t>(i), log.end(), "sync_directory " + parent), log.end()) << log[i];
+    EXPECT_NE(std::find(log.begin() + static_cast<std::ptrdiff_t>(i), log.end(),
+                        "sync_directory " + parent),
+              log.end())
+        << log[i];
   }
   EXPECT_EQ(made, 5);
   const size_t link = At(log, "link /srv/data/t/_mem_wal/s/1.arrow");
-  const auto synced =
-      std::find_if(log.begin(), log.end(), [](const std::string& line) { return line.starts_with("sync /"); });
+  const auto synced = std::find_if(
+      log.begin(), log.end(), [](const std::string& line) { return line.starts_with("sync /"); });
   ASSERT_NE(synced, log.end());
   EXPECT_LT(static_cast<size_t>(synced - log.begin()), link);
   EXPECT_LT(link, At(log, "sync_directory /srv/data/t/_mem_wal/s"));
@@ -97,8 +103,9 @@ TEST(LocalStore, HotPathDoesNothingExtra) {
   ASSERT_TRUE(world.Put("t/wal/2", "row").ok());
   std::vector<SimOperationKind> kinds;
   for (const SimOperation& operation : world.disk.operations()) kinds.push_back(operation.kind);
-  EXPECT_EQ(kinds, (std::vector{SimOperationKind::kCreateUnnamed, SimOperationKind::kAppend, SimOperationKind::kSync,
-                                SimOperationKind::kLink, SimOperationKind::kSyncDirectory}));
+  EXPECT_EQ(kinds, (std::vector{SimOperationKind::kCreateUnnamed, SimOperationKind::kAppend,
+                                SimOperationKind::kSync, SimOperationKind::kLink,
+                                SimOperationKind::kSyncDirectory}));
 }
 
 TEST(LocalStore, DirectoriesOfAnEarlierProcessAreSyncedUpwardOnce) {
@@ -126,16 +133,18 @@ TEST(LocalStore, AcknowledgedObjectsSurviveEveryCrash) {
     ASSERT_TRUE(world.Put("u/v/w", "last").ok());
     world.fs.Detach();
     env::SimRandom random(seed);
-    world.disk.Crash(random, seed == 1 ? SimDisk::CrashMode::kDropAllUnsynced : SimDisk::CrashMode::kRandom);
+    world.disk.Crash(
+        random, seed == 1 ? SimDisk::CrashMode::kDropAllUnsynced : SimDisk::CrashMode::kRandom);
     SimFileSystem fs(world.disk);
     const auto store = LocalStore::Open(fs, random, "/srv/data").ValueOrDie();
-    EXPECT_EQ(store->Get("t/wal/1").ValueOrDie()->ToString(), "first");
-    EXPECT_EQ(store->Get("t/manifest").ValueOrDie()->ToString(), "new");
-    EXPECT_EQ(store->Get("u/v/w").ValueOrDie()->ToString(), "last");
+    EXPECT_EQ(TextOf(*store, "t/wal/1"), "first");
+    EXPECT_EQ(TextOf(*store, "t/manifest"), "new");
+    EXPECT_EQ(TextOf(*store, "u/v/w"), "last");
   }
 }
 
-// Kills the process at every mutating call of a script, then loses power; what was acknowledged must be there.
+// Kills the process at every mutating call of a script, then loses power; what was acknowledged
+// must be there.
 TEST(LocalStore, CrashAtEveryStepLosesNothingAcknowledged) {
   for (uint64_t step = 1;; ++step) {
     SCOPED_TRACE(step);
@@ -153,10 +162,12 @@ TEST(LocalStore, CrashAtEveryStepLosesNothingAcknowledged) {
         });
         std::unique_ptr<LocalStore> store;
         world.env().storage->Post([&] {
-          store = LocalStore::Open(world.file_system(), *world.env().random, "/srv/data").ValueOrDie();
+          store =
+              LocalStore::Open(world.file_system(), *world.env().random, "/srv/data").ValueOrDie();
           for (const std::string name : {"a/b/1", "a/b/2", "c"}) {
             world.env().storage->Post([&, name] {
-              if (store->Put(name, Bytes(name), PutMode::kIfAbsent).ok()) acknowledged.push_back(name);
+              if (store->Put(name, Bytes(name), PutMode::kIfAbsent).ok())
+                acknowledged.push_back(name);
             });
           }
         });
@@ -235,7 +246,8 @@ TEST(LocalStore, FailedRenameLeavesTheOldObject) {
 TEST(LocalStore, LinkThatFailedInTheDeviceIsUnknown) {
   Simulated world;
   world.fs.SetAfterHook([](const SimOperation& operation) {
-    return operation.kind == SimOperationKind::kLink ? MakeError(ErrorKind::kIo, "EIO") : Status::OK();
+    return operation.kind == SimOperationKind::kLink ? MakeError(ErrorKind::kIo, "EIO")
+                                                     : Status::OK();
   });
   EXPECT_TRUE(Is(world.Put("a", "row"), ErrorKind::kOutcomeUnknown));
 }
@@ -304,7 +316,8 @@ TEST(LocalStore, RacingTasksHaveOneWinner) {
     env::SimScheduler scheduler(seed);
     env::SimEnv world(scheduler, disk, {.seed = seed});
     SimFileSystem setup(disk);
-    const auto store = LocalStore::Open(world.file_system(), *world.env().random, "/data").ValueOrDie();
+    const auto store =
+        LocalStore::Open(world.file_system(), *world.env().random, "/data").ValueOrDie();
     int winners = 0;
     int losers = 0;
     for (int i = 0; i < 4; ++i) {
@@ -360,7 +373,9 @@ TEST(LocalStore, ConcurrentWritersShareDirectorySyncs) {
   });
   std::vector<std::thread> writers;
   for (int i = 0; i < kWriters; ++i) {
-    writers.emplace_back([&, i] { EXPECT_TRUE(store->Put(std::to_string(i), Bytes("row"), PutMode::kIfAbsent).ok()); });
+    writers.emplace_back([&, i] {
+      EXPECT_TRUE(store->Put(std::to_string(i), Bytes("row"), PutMode::kIfAbsent).ok());
+    });
   }
   for (std::thread& writer : writers) writer.join();
   SyncPoints::Instance().Clear();

@@ -30,7 +30,8 @@ struct Side {
 };
 
 struct PosixSide : Side {
-  explicit PosixSide(bool unnamed_files) : file_system({.sync_mode = env::SyncMode::kNone, .unnamed_files = unnamed_files}) {
+  explicit PosixSide(bool unnamed_files)
+      : file_system({.sync_mode = env::SyncMode::kNone, .unnamed_files = unnamed_files}) {
     local = LocalStore::Open(file_system, random, scratch / "root/").ValueOrDie();
   }
   ObjectStore& store() override { return *local; }
@@ -85,8 +86,9 @@ class StoreContract : public testing::TestWithParam<std::string> {
     std::vector<std::string> names = listing.folders;
     for (const ObjectInfo& object : listing.objects) names.push_back(object.name);
     EXPECT_TRUE(std::is_sorted(listing.folders.begin(), listing.folders.end()));
-    EXPECT_TRUE(std::is_sorted(listing.objects.begin(), listing.objects.end(),
-                               [](const auto& left, const auto& right) { return left.name < right.name; }));
+    EXPECT_TRUE(
+        std::is_sorted(listing.objects.begin(), listing.objects.end(),
+                       [](const auto& left, const auto& right) { return left.name < right.name; }));
     std::sort(names.begin(), names.end());
     std::string joined;
     for (const std::string& name : names) joined += name + " ";
@@ -168,8 +170,7 @@ TEST_P(StoreContract, ReaderSurvivesTheDeletionOfItsName) {
 }
 
 TEST_P(StoreContract, BadNamesAreInvalid) {
-  for (const std::string name : {"", "/", "/a", "a/", "a//b", ".", "..", "a/../b", "a/.", std::string("a\0b", 3).c_str()}) {
-    if (name == "a") continue;
+  for (const std::string name : {"", "/", "/a", "a/", "a//b", ".", "..", "a/../b", "a/."}) {
     EXPECT_TRUE(Is(store().Create(name).status(), ErrorKind::kInvalid)) << name;
     EXPECT_TRUE(Is(store().Open(name).status(), ErrorKind::kInvalid)) << name;
     EXPECT_TRUE(Is(store().Head(name).status(), ErrorKind::kInvalid)) << name;
@@ -184,7 +185,8 @@ TEST_P(StoreContract, BadNamesAreInvalid) {
 }
 
 TEST_P(StoreContract, ListingStopsAtTheNextSlash) {
-  for (const std::string name : {"a/1", "a/2", "a/b/3", "a-b/4", "a0", "b", "c/d/e/5"}) Put(name, name);
+  for (const std::string name : {"a/1", "a/2", "a/b/3", "a-b/4", "a0", "b", "c/d/e/5"})
+    Put(name, name);
   EXPECT_EQ(List("", {}), "a-b/ a/ a0 b c/ ");
   EXPECT_EQ(List("a/", {}), "a/1 a/2 a/b/ ");
   EXPECT_EQ(List("c/", {}), "c/d/ ");
@@ -193,13 +195,16 @@ TEST_P(StoreContract, ListingStopsAtTheNextSlash) {
 }
 
 TEST_P(StoreContract, RecursiveListingHoldsEverything) {
-  for (const std::string name : {"a/1", "a/2", "a/b/3", "a-b/4", "a0", "b", "c/d/e/5"}) Put(name, name);
-  EXPECT_EQ(List("", {.start_after = "", .limit = 0, .recursive = true}), "a-b/4 a/1 a/2 a/b/3 a0 b c/d/e/5 ");
+  for (const std::string name : {"a/1", "a/2", "a/b/3", "a-b/4", "a0", "b", "c/d/e/5"})
+    Put(name, name);
+  EXPECT_EQ(List("", {.start_after = "", .limit = 0, .recursive = true}),
+            "a-b/4 a/1 a/2 a/b/3 a0 b c/d/e/5 ");
   EXPECT_EQ(List("a/", {.start_after = "", .limit = 0, .recursive = true}), "a/1 a/2 a/b/3 ");
 }
 
 TEST_P(StoreContract, ListingPagesByNameAndLimit) {
-  for (const std::string name : {"a/1", "a/2", "a/b/3", "a-b/4", "a0", "b", "c/d/e/5"}) Put(name, name);
+  for (const std::string name : {"a/1", "a/2", "a/b/3", "a-b/4", "a0", "b", "c/d/e/5"})
+    Put(name, name);
   EXPECT_EQ(List("", {.start_after = "", .limit = 2, .recursive = true}), "a-b/4 a/1 ");
   EXPECT_EQ(List("", {.start_after = "a/1", .limit = 2, .recursive = true}), "a/2 a/b/3 ");
   EXPECT_EQ(List("", {.start_after = "a/b/3", .limit = 0, .recursive = true}), "a0 b c/d/e/5 ");
@@ -216,7 +221,8 @@ TEST_P(StoreContract, ListingPagesByNameAndLimit) {
 TEST_P(StoreContract, PagesTogetherAreTheWholeListing) {
   env::SimRandom random(11);
   for (int i = 0; i < 60; ++i) {
-    const std::string name = fmt::format("{}/{}/o{}", random.Below(3), random.Below(4), random.Below(100));
+    const std::string name =
+        fmt::format("{}/{}/o{}", random.Below(3), random.Below(4), random.Below(100));
     ASSERT_TRUE(store().Put(name, {}, PutMode::kOverwrite).ok());
   }
   for (const bool recursive : {false, true}) {
@@ -262,7 +268,8 @@ TEST_P(StoreContract, FolderIsNotAnObject) {
   EXPECT_TRUE(Is(store().Open("a/b/c").status(), ErrorKind::kNotFound));
 }
 
-INSTANTIATE_TEST_SUITE_P(Stores, StoreContract, testing::Values("local", "local_named", "sim", "memory", "decorated"),
+INSTANTIATE_TEST_SUITE_P(Stores, StoreContract,
+                         testing::Values("local", "local_named", "sim", "memory", "decorated"),
                          [](const auto& param) { return param.param; });
 
 }  // namespace

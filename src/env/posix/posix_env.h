@@ -1,4 +1,5 @@
-// The machine as an env::Env: owns the clock, the randomness, the two thread pools, the file system and the memory budget.
+// The machine as an env::Env: owns the clock, the randomness, the two thread pools, the file system
+// and the memory budget.
 //
 // Whoever uses env() must be gone, or have stopped posting, before Stop() or the destructor.
 #pragma once

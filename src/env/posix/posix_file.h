@@ -37,7 +37,8 @@ class PosixWritableFile final : public WritableFile {
     bool sync = true;
   };
 
-  PosixWritableFile(FileDescriptor file, Origin origin) : file_(std::move(file)), origin_(std::move(origin)) {}
+  PosixWritableFile(FileDescriptor file, Origin origin)
+      : file_(std::move(file)), origin_(std::move(origin)) {}
   ~PosixWritableFile() override;
 
   Status Append(std::span<const uint8_t> data) override;

@@ -20,7 +20,8 @@ constexpr mode_t kFileMode = 0644;
 constexpr mode_t kDirectoryMode = 0755;
 
 FileDescriptor OpenFile(const std::string& path, int flags) {
-  return FileDescriptor(RetryOnSignal([&] { return ::open(path.c_str(), flags | O_CLOEXEC, kFileMode); }));
+  return FileDescriptor(
+      RetryOnSignal([&] { return ::open(path.c_str(), flags | O_CLOEXEC, kFileMode); }));
 }
 
 FileInfo InfoOf(std::string name, const struct stat& status) {
@@ -54,16 +55,19 @@ Result<std::unique_ptr<WritableFile>> PosixFileSystem::CreateUnnamed(const std::
     return ErrnoError(errno, "create a file in", directory);
   }
   return std::make_unique<PosixWritableFile>(
-      std::move(file), PosixWritableFile::Origin{directory, "", options_.sync_mode == SyncMode::kAlways});
+      std::move(file),
+      PosixWritableFile::Origin{directory, "", options_.sync_mode == SyncMode::kAlways});
 }
 
-Result<std::unique_ptr<WritableFile>> PosixFileSystem::CreateTemporary(const std::string& directory) {
+Result<std::unique_ptr<WritableFile>> PosixFileSystem::CreateTemporary(
+    const std::string& directory) {
   const uint64_t high = random_.Next();
   std::string path = fmt::format("{}/.tmp.{:016x}{:016x}", directory, high, random_.Next());
   FileDescriptor file = OpenFile(path, O_CREAT | O_EXCL | O_RDWR);
   if (!file.valid()) return ErrnoError(errno, "create a file in", directory);
   return std::make_unique<PosixWritableFile>(
-      std::move(file), PosixWritableFile::Origin{directory, std::move(path), options_.sync_mode == SyncMode::kAlways});
+      std::move(file), PosixWritableFile::Origin{directory, std::move(path),
+                                                 options_.sync_mode == SyncMode::kAlways});
 }
 
 Result<std::shared_ptr<ReadableFile>> PosixFileSystem::OpenRead(const std::string& path) {
@@ -72,8 +76,10 @@ Result<std::shared_ptr<ReadableFile>> PosixFileSystem::OpenRead(const std::strin
   if (!file.valid()) return ErrnoError(errno, "open", path);
   struct stat status;
   if (::fstat(file.get(), &status) != 0) return ErrnoError(errno, "stat", path);
-  if (!S_ISREG(status.st_mode)) return Error(ErrorKind::kNotFound, "open '{}': not a regular file", path);
-  return std::make_shared<PosixReadableFile>(std::move(file), static_cast<uint64_t>(status.st_size), path);
+  if (!S_ISREG(status.st_mode))
+    return Error(ErrorKind::kNotFound, "open '{}': not a regular file", path);
+  return std::make_shared<PosixReadableFile>(std::move(file), static_cast<uint64_t>(status.st_size),
+                                             path);
 }
 
 Result<FileInfo> PosixFileSystem::Stat(const std::string& path) {
@@ -122,7 +128,8 @@ Status PosixFileSystem::SyncDirectory(const std::string& path) {
     SARISSA_SYNC_POINT("posix_file_system.sync_directory");
     const FileDescriptor directory = OpenFile(path, O_RDONLY | O_DIRECTORY);
     if (!directory.valid()) return ErrnoError(errno, "open directory", path);
-    if (RetryOnSignal([&] { return ::fsync(directory.get()); }) != 0) return ErrnoError(errno, "sync directory", path);
+    if (RetryOnSignal([&] { return ::fsync(directory.get()); }) != 0)
+      return ErrnoError(errno, "sync directory", path);
     return Status::OK();
   });
 }
@@ -149,7 +156,8 @@ Result<std::shared_ptr<void>> PosixFileSystem::LockFile(const std::string& path)
   FileDescriptor file = OpenFile(path, O_CREAT | O_RDWR);
   if (!file.valid()) return ErrnoError(errno, "open", path);
   if (RetryOnSignal([&] { return ::flock(file.get(), LOCK_EX | LOCK_NB); }) != 0) {
-    if (errno == EWOULDBLOCK) return Error(ErrorKind::kAlreadyExists, "lock '{}': another process holds it", path);
+    if (errno == EWOULDBLOCK)
+      return Error(ErrorKind::kAlreadyExists, "lock '{}': another process holds it", path);
     return ErrnoError(errno, "lock", path);
   }
   return std::make_shared<FileDescriptor>(std::move(file));

@@ -1,8 +1,10 @@
 // The machine's files. See env/file_system.h for the contract.
 //
-// A file has no name until it is linked (O_TMPFILE and linkat); file systems without O_TMPFILE get a name that starts with
-// ".tmp." which is linked to the final name and then removed. Concurrent syncs of one directory are shared.
-// List names regular files and directories only; symbolic links and special files are left out.
+// A file has no name until it is linked (O_TMPFILE and linkat); file systems without O_TMPFILE get
+// a name that starts with
+// ".tmp." which is linked to the final name and then removed. Concurrent syncs of one directory are
+// shared. List names regular files and directories only; symbolic links and special files are left
+// out.
 #pragma once
 
 #include <atomic>

@@ -14,7 +14,8 @@ class PosixRandom final : public Random {
   uint64_t Next() override;
 
  private:
-  // The counter of a SplitMix64 generator. Relaxed: each value is handed out once, nothing else is ordered by it.
+  // The counter of a SplitMix64 generator. Relaxed: each value is handed out once, nothing else is
+  // ordered by it.
   std::atomic<uint64_t> state_;
 };
 

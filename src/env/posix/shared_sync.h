@@ -1,7 +1,8 @@
 // Lets concurrent callers share one expensive sync of the same thing.
 //
-// Invariant: a caller is answered only by a sync that started after its call, so what it did before the call is covered.
-// While one sync runs, all later callers wait for the next one, which one of them runs for all. Thread safe.
+// Invariant: a caller is answered only by a sync that started after its call, so what it did before
+// the call is covered. While one sync runs, all later callers wait for the next one, which one of
+// them runs for all. Thread safe.
 #pragma once
 
 #include <condition_variable>
@@ -17,7 +18,8 @@ namespace sarissa::env {
 
 class SharedSync {
  public:
-  // Runs `sync` for `key`, or waits for another caller's run that started after this call; returns its result.
+  // Runs `sync` for `key`, or waits for another caller's run that started after this call; returns
+  // its result.
   Status Run(const std::string& key, const std::function<Status()>& sync);
 
  private:

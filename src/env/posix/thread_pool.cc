@@ -67,7 +67,8 @@ bool ThreadPool::CancelTimer(TimerId timer) {
 }
 
 void ThreadPool::Stop() {
-  SARISSA_CHECK(current_pool != this, "pool '{}' is stopped by one of its own tasks", options_.name);
+  SARISSA_CHECK(current_pool != this, "pool '{}' is stopped by one of its own tasks",
+                options_.name);
   const std::scoped_lock stop_lock(stop_mutex_);
   std::map<TimerKey, Task> dropped;
   {

@@ -1,7 +1,9 @@
-// A fixed number of threads that run tasks in the order they were posted, and one thread that waits for timers.
+// A fixed number of threads that run tasks in the order they were posted, and one thread that waits
+// for timers.
 //
-// Thread safe. Stop() refuses new tasks, destroys timers that have not fired without running them, runs what is queued to
-// the end and joins; the destructor stops. Stop must not be called from one of the pool's own tasks.
+// Thread safe. Stop() refuses new tasks, destroys timers that have not fired without running them,
+// runs what is queued to the end and joins; the destructor stops. Stop must not be called from one
+// of the pool's own tasks.
 #pragma once
 
 #include <condition_variable>

@@ -15,7 +15,8 @@ MonotonicTime SimClock::Now() const {
 }
 
 WallTime SimClock::WallNow() const {
-  const Duration since_start(now_ns_.load(std::memory_order_relaxed) + wall_offset_ns_.load(std::memory_order_relaxed));
+  const Duration since_start(now_ns_.load(std::memory_order_relaxed) +
+                             wall_offset_ns_.load(std::memory_order_relaxed));
   return WallTime(kWallStart + std::chrono::floor<std::chrono::microseconds>(since_start));
 }
 

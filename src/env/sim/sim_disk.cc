@@ -91,7 +91,8 @@ Result<SimDisk::InodePtr> SimDisk::Find(const std::string& path) const {
   InodePtr at = root_;
   for (const std::string& part : SplitPath(path)) {
     const auto found = at->entries.find(part);
-    if (found == at->entries.end()) return Error(ErrorKind::kNotFound, "'{}': no such file or directory", path);
+    if (found == at->entries.end())
+      return Error(ErrorKind::kNotFound, "'{}': no such file or directory", path);
     at = found->second;
   }
   return at;
@@ -133,9 +134,10 @@ void SimDisk::SyncEntries(Inode& directory) {
     if (change.moved_to == nullptr || change.moved_to.get() == &directory) continue;
     // The other half of a rename goes with this one.
     auto& target = *change.moved_to;
-    const auto arrival = std::find_if(target.pending.begin(), target.pending.end(), [&](const Change& other) {
-      return other.name == change.moved_to_name && other.inode == change.moved;
-    });
+    const auto arrival =
+        std::find_if(target.pending.begin(), target.pending.end(), [&](const Change& other) {
+          return other.name == change.moved_to_name && other.inode == change.moved;
+        });
     if (arrival == target.pending.end()) continue;
     target.synced_entries[change.moved_to_name] = change.moved;
     target.pending.erase(arrival);
@@ -148,7 +150,8 @@ std::vector<SimDisk::InodePtr> SimDisk::AllDirectories() const {
   std::vector<InodePtr> found;
   std::set<uint64_t> seen;
   const auto add = [&](const InodePtr& inode) {
-    if (inode != nullptr && inode->is_directory && seen.insert(inode->number).second) found.push_back(inode);
+    if (inode != nullptr && inode->is_directory && seen.insert(inode->number).second)
+      found.push_back(inode);
   };
   add(root_);
   for (size_t i = 0; i < found.size(); ++i) {
@@ -164,7 +167,8 @@ std::vector<SimDisk::InodePtr> SimDisk::AllDirectories() const {
   return found;
 }
 
-void SimDisk::CrashEntries(const std::vector<InodePtr>& directories, Random& random, CrashMode mode) {
+void SimDisk::CrashEntries(const std::vector<InodePtr>& directories, Random& random,
+                           CrashMode mode) {
   for (const InodePtr& directory : directories) {
     directory->entries = directory->synced_entries;
     if (mode == CrashMode::kDropAllUnsynced) continue;
@@ -226,7 +230,8 @@ void SimDisk::Crash(Random& random, CrashMode mode) {
   std::set<uint64_t> seen;
   for (const InodePtr& directory : AllDirectories()) {
     for (const auto& [name, inode] : directory->entries) {
-      if (!inode->is_directory && seen.insert(inode->number).second) CrashBytes(*inode, random, mode);
+      if (!inode->is_directory && seen.insert(inode->number).second)
+        CrashBytes(*inode, random, mode);
     }
   }
 }

@@ -1,10 +1,13 @@
-// A disk that remembers what was synced, for crash tests. Survives its processes; see sim_file_system.h for their view of it.
+// A disk that remembers what was synced, for crash tests. Survives its processes; see
+// sim_file_system.h for their view of it.
 //
 // Model
 //  - A file is an inode with bytes, of which a prefix is synced (files only grow).
-//  - A directory has entries. Changes to them (links, removals, renames, new directories) are pending until the directory is
+//  - A directory has entries. Changes to them (links, removals, renames, new directories) are
+//  pending until the directory is
 //    synced. A directory that was synced is still lost when the entry for it in its parent was not.
-//  - After a failed file sync the unsynced bytes count as clean, as on Linux: later syncs succeed and make nothing durable.
+//  - After a failed file sync the unsynced bytes count as clean, as on Linux: later syncs succeed
+//  and make nothing durable.
 //  - A rename is never lost on both sides.
 // Thread safe; its mutex is a leaf and not held while a task gives way.
 #pragma once
@@ -46,7 +49,8 @@ bool IsMutation(SimOperationKind kind);
 
 struct SimOperation {
   SimOperationKind kind = SimOperationKind::kStat;
-  // The path the call was about; for a file without a name, its directory followed by "/#" and the file number.
+  // The path the call was about; for a file without a name, its directory followed by "/#" and the
+  // file number.
   std::string path = {};
   uint64_t bytes = 0;
   // Second path: kRename names the source here.
@@ -69,7 +73,8 @@ class SimDisk {
   SimDisk(const SimDisk&) = delete;
   SimDisk& operator=(const SimDisk&) = delete;
 
-  // The state after a power loss or kill. Processes must be dead (their file systems detached): open files vanish.
+  // The state after a power loss or kill. Processes must be dead (their file systems detached):
+  // open files vanish.
   void Crash(Random& random, CrashMode mode);
 
   // All calls since the start or the last ClearOperations, in order.
@@ -126,7 +131,8 @@ class SimDisk {
   static void SyncEntries(Inode& directory);
   // Every directory that the disk holds now or may hold after a crash, in a fixed order.
   std::vector<InodePtr> AllDirectories() const;
-  static void CrashEntries(const std::vector<InodePtr>& directories, Random& random, CrashMode mode);
+  static void CrashEntries(const std::vector<InodePtr>& directories, Random& random,
+                           CrashMode mode);
   static void CrashBytes(Inode& file, Random& random, CrashMode mode);
   static void CollectFiles(const Inode& directory, const std::string& path,
                            std::map<std::string, std::vector<uint8_t>>& files);

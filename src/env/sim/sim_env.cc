@@ -5,11 +5,13 @@ namespace sarissa::env {
 SimEnv::SimEnv(SimScheduler& scheduler, SimDisk& disk, const Options& options)
     : process_(scheduler),
       random_(options.seed),
-      file_system_(disk, {.scheduler = &scheduler,
-                          // A stream of its own, so that file system calls do not shift what the program draws.
-                          .seed = ~options.seed,
-                          .yield_percent = options.yield_percent,
-                          .max_latency = options.max_latency}),
+      file_system_(
+          disk,
+          {.scheduler = &scheduler,
+           // A stream of its own, so that file system calls do not shift what the program draws.
+           .seed = ~options.seed,
+           .yield_percent = options.yield_percent,
+           .max_latency = options.max_latency}),
       budget_(options.memory_limit),
       env_{.clock = &scheduler.clock(),
            .random = &random_,

@@ -1,6 +1,8 @@
-// A simulated process as an env::Env: its executors, its view of the disk, its randomness. Time is the scheduler's.
+// A simulated process as an env::Env: its executors, its view of the disk, its randomness. Time is
+// the scheduler's.
 //
-// Scheduler and disk outlive it. Destroy what runs in it (engines, stores) after Kill() and before this object.
+// Scheduler and disk outlive it. Destroy what runs in it (engines, stores) after Kill() and before
+// this object.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +36,8 @@ class SimEnv {
   SimFileSystem& file_system() { return file_system_; }
   SimProcess& process() { return process_; }
 
-  // The process dies here: its file system is detached, then its tasks are dropped and unwound. SimDisk::Crash says what the
-  // disk kept.
+  // The process dies here: its file system is detached, then its tasks are dropped and unwound.
+  // SimDisk::Crash says what the disk kept.
   void Kill();
 
  private:

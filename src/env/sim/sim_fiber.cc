@@ -54,9 +54,11 @@ SimFiber::SimFiber(size_t stack_bytes) {
 #if defined(SARISSA_FIBER_TSAN)
   race_fiber_ = __tsan_create_fiber(0);
 #endif
-  ObservedStack stack{boost::context::protected_fixedsize_stack(stack_bytes), &stack_bottom_, &stack_size_};
-  self_ = boost::context::fiber(std::allocator_arg, std::move(stack),
-                                [this](boost::context::fiber&& caller) { return Run(std::move(caller)); });
+  ObservedStack stack{boost::context::protected_fixedsize_stack(stack_bytes), &stack_bottom_,
+                      &stack_size_};
+  self_ = boost::context::fiber(
+      std::allocator_arg, std::move(stack),
+      [this](boost::context::fiber&& caller) { return Run(std::move(caller)); });
 }
 
 SimFiber::~SimFiber() {

@@ -1,7 +1,9 @@
-// A stack of its own that runs one task after another. Used by SimScheduler only; the rules are there.
+// A stack of its own that runs one task after another. Used by SimScheduler only; the rules are
+// there.
 //
-// Address and thread sanitizers are told about every switch of stacks. What the C++ runtime keeps per thread about exceptions
-// in flight is kept per fiber here, so that a task may give way inside a catch block.
+// Address and thread sanitizers are told about every switch of stacks. What the C++ runtime keeps
+// per thread about exceptions in flight is kept per fiber here, so that a task may give way inside
+// a catch block.
 #pragma once
 
 #include <array>
@@ -47,8 +49,8 @@ class SimFiber {
   void Arrived();
   static ExceptionState SwapExceptions(const ExceptionState& next);
 
-  const void* stack_bottom_ = nullptr;
-  size_t stack_size_ = 0;
+  [[maybe_unused]] const void* stack_bottom_ = nullptr;
+  [[maybe_unused]] size_t stack_size_ = 0;
   uint64_t id_ = 0;
   SimExecutor* executor_ = nullptr;
   Task task_;
@@ -57,11 +59,13 @@ class SimFiber {
   boost::context::fiber self_;
   boost::context::fiber caller_;
   ExceptionState exceptions_;
-  void* own_fake_stack_ = nullptr;
-  const void* caller_bottom_ = nullptr;
-  size_t caller_size_ = 0;
-  void* race_fiber_ = nullptr;
-  void* race_caller_ = nullptr;
+  // For the address sanitizer.
+  [[maybe_unused]] void* own_fake_stack_ = nullptr;
+  [[maybe_unused]] const void* caller_bottom_ = nullptr;
+  [[maybe_unused]] size_t caller_size_ = 0;
+  // For the thread sanitizer.
+  [[maybe_unused]] void* race_fiber_ = nullptr;
+  [[maybe_unused]] void* race_caller_ = nullptr;
 };
 
 }  // namespace sarissa::env

@@ -12,7 +12,8 @@ namespace sarissa::env {
 
 class SimReadableFile final : public ReadableFile {
  public:
-  SimReadableFile(std::shared_ptr<SimFileSystem::Shared> shared, SimDisk::InodePtr inode, uint64_t size, std::string path)
+  SimReadableFile(std::shared_ptr<SimFileSystem::Shared> shared, SimDisk::InodePtr inode,
+                  uint64_t size, std::string path)
       : shared_(std::move(shared)), inode_(std::move(inode)), size_(size), path_(std::move(path)) {}
 
   uint64_t size() const override { return size_; }
@@ -20,7 +21,8 @@ class SimReadableFile final : public ReadableFile {
   Result<std::shared_ptr<arrow::Buffer>> Map(uint64_t offset, uint64_t length) const override;
 
  private:
-  Result<std::shared_ptr<arrow::Buffer>> Read(SimOperationKind kind, uint64_t offset, uint64_t length) const;
+  Result<std::shared_ptr<arrow::Buffer>> Read(SimOperationKind kind, uint64_t offset,
+                                              uint64_t length) const;
 
   const std::shared_ptr<SimFileSystem::Shared> shared_;
   const SimDisk::InodePtr inode_;
@@ -30,7 +32,8 @@ class SimReadableFile final : public ReadableFile {
 
 class SimWritableFile final : public WritableFile {
  public:
-  SimWritableFile(std::shared_ptr<SimFileSystem::Shared> shared, SimDisk::InodePtr inode, std::string label)
+  SimWritableFile(std::shared_ptr<SimFileSystem::Shared> shared, SimDisk::InodePtr inode,
+                  std::string label)
       : shared_(std::move(shared)), inode_(std::move(inode)), label_(std::move(label)) {}
   ~SimWritableFile() override;
 

@@ -1,7 +1,8 @@
 // One process' view of a SimDisk: logs every call, gives way to other tasks, injects faults.
 //
-// Works without a scheduler too (plain unit tests, any thread). Map returns a copy on the heap. After Detach every call
-// fails with kUnavailable; in a fiber of a killed process it does not return at all (SimScheduler rule 3).
+// Works without a scheduler too (plain unit tests, any thread). Map returns a copy on the heap.
+// After Detach every call fails with kUnavailable; in a fiber of a killed process it does not
+// return at all (SimScheduler rule 3).
 #pragma once
 
 #include <atomic>
@@ -65,7 +66,7 @@ class SimFileSystem final : public FileSystem {
     Status CheckAttached(const SimOperation& operation);
     Status Before(const SimOperation& operation);
     Status After(const SimOperation& operation, Status result);
-    Status RunHook(const Hook Shared::*hook, const SimOperation& operation);
+    Status RunHook(const Hook Shared::* hook, const SimOperation& operation);
     void GiveWay();
 
     SimDisk& disk;
@@ -79,7 +80,8 @@ class SimFileSystem final : public FileSystem {
 
   Status Remove(SimOperationKind kind, const std::string& path);
   // Runs `effect` on the disk under its lock, between the hooks.
-  static Status Perform(Shared& shared, SimOperation operation, const std::function<Status(SimOperation&)>& effect);
+  static Status Perform(Shared& shared, SimOperation operation,
+                        const std::function<Status(SimOperation&)>& effect);
 
   std::shared_ptr<Shared> shared_;
 };

@@ -16,7 +16,8 @@ bool SimExecutor::Post(Task task) {
 
 TimerId SimExecutor::PostAfter(Duration delay, Task task) {
   if (!process_.alive_) return 0;
-  return process_.scheduler_.AddTimer(delay, {.executor = this, .task = std::move(task), .fiber = nullptr});
+  return process_.scheduler_.AddTimer(
+      delay, {.executor = this, .task = std::move(task), .fiber = nullptr});
 }
 
 bool SimExecutor::CancelTimer(TimerId timer) {
@@ -38,7 +39,8 @@ SimProcess::~SimProcess() {
 
 SimExecutor& SimProcess::MakeExecutor(std::string name, size_t workers) {
   SARISSA_CHECK(workers > 0, "an executor without workers");
-  executors_.push_back(std::unique_ptr<SimExecutor>(new SimExecutor(*this, std::move(name), workers)));
+  executors_.push_back(
+      std::unique_ptr<SimExecutor>(new SimExecutor(*this, std::move(name), workers)));
   return *executors_.back();
 }
 
@@ -79,7 +81,8 @@ void SimScheduler::SleepFor(Duration duration) {
 
 void SimScheduler::EndIfKilled() {
   if (current_ == nullptr || current_->executor().process_.alive_) return;
-  // An exception in flight means that the fiber is being unwound already; another would end the program.
+  // An exception in flight means that the fiber is being unwound already; another would end the
+  // program.
   if (std::uncaught_exceptions() == 0) throw FiberKilled();
 }
 
@@ -227,7 +230,8 @@ void SimScheduler::UnwindDead() {
 void SimScheduler::UnwindProcess(SimProcess& process) {
   std::vector<Timer> dropped_timers;
   for (auto at = timers_.begin(); at != timers_.end();) {
-    const SimExecutor& executor = at->second.executor != nullptr ? *at->second.executor : at->second.fiber->executor();
+    const SimExecutor& executor =
+        at->second.executor != nullptr ? *at->second.executor : at->second.fiber->executor();
     if (&executor.process_ != &process) {
       ++at;
       continue;
@@ -241,19 +245,22 @@ void SimScheduler::UnwindProcess(SimProcess& process) {
     std::move(executor->queue_.begin(), executor->queue_.end(), std::back_inserter(dropped_tasks));
     executor->queue_.clear();
   }
-  std::erase_if(ready_, [&](const SimFiber* fiber) { return &fiber->executor().process_ == &process; });
+  std::erase_if(ready_,
+                [&](const SimFiber* fiber) { return &fiber->executor().process_ == &process; });
   std::vector<SimFiber*> suspended;
   for (const auto& [id, fiber] : fibers_) {
     if (&fiber->executor().process_ == &process) suspended.push_back(fiber.get());
   }
   for (SimFiber* fiber : suspended) {
     Resume(*fiber);
-    SARISSA_CHECK(fiber->idle(), "a killed task caught the exception that unwinds it and gave way again");
+    SARISSA_CHECK(fiber->idle(),
+                  "a killed task caught the exception that unwinds it and gave way again");
   }
 }
 
 void SimScheduler::Forget(SimProcess& process) {
-  SARISSA_CHECK(current_ == nullptr || &current_->executor().process_ != &process, "a task destroys its own process");
+  SARISSA_CHECK(current_ == nullptr || &current_->executor().process_ != &process,
+                "a task destroys its own process");
   std::erase(processes_, &process);
 }
 

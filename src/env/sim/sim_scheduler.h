@@ -1,14 +1,17 @@
 // A deterministic world of tasks: one thread, one seed, virtual time.
 //
-// Every task runs as a fiber. A fiber gives way only in Yield and SleepFor (simulated I/O calls them); who runs next is drawn
-// from the seed, so a seed is an interleaving and replays exactly. Virtual time moves only when nothing is ready: to the next
-// timer.
+// Every task runs as a fiber. A fiber gives way only in Yield and SleepFor (simulated I/O calls
+// them); who runs next is drawn from the seed, so a seed is an interleaving and replays exactly.
+// Virtual time moves only when nothing is ready: to the next timer.
 //
 // Rules
 //  1. Not thread safe: scheduler, processes and executors belong to one thread.
-//  2. A lock must not be held across Yield or SleepFor: the other fibers run on the same thread and would wait for ever.
-//  3. A killed process' suspended fibers are unwound by a private exception thrown out of Yield or SleepFor. So a destructor
-//     must do no simulated I/O, and catch (...) around I/O must throw on. While it unwinds, Yield does nothing.
+//  2. A lock must not be held across Yield or SleepFor: the other fibers run on the same thread and
+//  would wait for ever.
+//  3. A killed process' suspended fibers are unwound by a private exception thrown out of Yield or
+//  SleepFor. So a destructor
+//     must do no simulated I/O, and catch (...) around I/O must throw on. While it unwinds, Yield
+//     does nothing.
 #pragma once
 
 #include <cstddef>
@@ -32,8 +35,9 @@ class SimFiber;
 class SimProcess;
 class SimScheduler;
 
-// Runs the tasks of one process. At most `workers` of its tasks are in progress; the others queue. With one worker tasks
-// start in order; with more, any of the first `workers` queued may start first.
+// Runs the tasks of one process. At most `workers` of its tasks are in progress; the others queue.
+// With one worker tasks start in order; with more, any of the first `workers` queued may start
+// first.
 class SimExecutor final : public Executor {
  public:
   bool Post(Task task) override;
@@ -65,12 +69,13 @@ class SimProcess {
   SimProcess& operator=(const SimProcess&) = delete;
 
   SimExecutor& MakeExecutor(std::string name, size_t workers);
-  // Runs when the process is killed, before anything of it is unwound (a file system handle detaches here).
+  // Runs when the process is killed, before anything of it is unwound (a file system handle
+  // detaches here).
   void OnKill(std::function<void()> hook) { kill_hooks_.push_back(std::move(hook)); }
 
-  // From now on nothing of the process runs: its queued tasks and timers are destroyed, its suspended fibers unwound.
-  // Called by one of its own fibers, that fiber ends at its next Yield, SleepFor or simulated I/O call, and the rest is
-  // unwound as soon as it has.
+  // From now on nothing of the process runs: its queued tasks and timers are destroyed, its
+  // suspended fibers unwound. Called by one of its own fibers, that fiber ends at its next Yield,
+  // SleepFor or simulated I/O call, and the rest is unwound as soon as it has.
   void Kill();
   bool alive() const { return alive_; }
 
@@ -110,7 +115,8 @@ class SimScheduler {
   // Ends the running fiber if its process was killed (by the exception of rule 3).
   void EndIfKilled();
 
-  // Runs until nothing is ready and no timer is set. False if `max_steps` task switches did not get there.
+  // Runs until nothing is ready and no timer is set. False if `max_steps` task switches did not get
+  // there.
   bool RunUntilIdle(uint64_t max_steps = kDefaultSteps);
   // Runs until `done` holds (true), or nothing is left to run, or the steps are used up (false).
   bool RunUntil(const std::function<bool()>& done, uint64_t max_steps = kDefaultSteps);
@@ -118,7 +124,8 @@ class SimScheduler {
   void RunFor(Duration duration);
 
   uint64_t steps() const { return steps_; }
-  // Hash over every scheduling decision and everything passed to Note: equal runs have equal hashes.
+  // Hash over every scheduling decision and everything passed to Note: equal runs have equal
+  // hashes.
   uint64_t trace_hash() const { return trace_hash_; }
   void Note(uint64_t value);
   void Note(std::string_view text);

@@ -12,6 +12,7 @@
 #include <iterator>
 #include <utility>
 
+#include "lance/table/manifest.h"
 #include "lance/table/roaring_format.h"
 
 namespace sarissa::lance {
@@ -86,8 +87,8 @@ DeletionVector DeletionVector::Union(std::span<const uint32_t> more) const {
 }
 
 std::string DeletionFileName(const std::string& table, uint64_t fragment_id, const DeletionFile& file) {
-  return fmt::format("{}/_deletions/{}-{}-{}.{}", table, fragment_id, file.read_version(), file.id(),
-                     file.file_type() == DeletionFile::BITMAP ? "bin" : "arrow");
+  return NameInTable(table, fmt::format("_deletions/{}-{}-{}.{}", fragment_id, file.read_version(), file.id(),
+                                        file.file_type() == DeletionFile::BITMAP ? "bin" : "arrow"));
 }
 
 Result<std::shared_ptr<const DeletionVector>> ReadDeletionVector(object_store::ObjectStore& store,

@@ -72,6 +72,13 @@ Status CheckFeatureFlags(uint64_t flags, const std::string& what) {
   return Error(ErrorKind::kUnsupported, "{} has feature flags that are not supported: {}", what, bits);
 }
 
+const pb::table::DataFragment* FindFragment(const pb::table::Manifest& manifest, uint64_t id) {
+  for (const auto& fragment : manifest.fragments()) {
+    if (fragment.id() == id) return &fragment;
+  }
+  return nullptr;
+}
+
 Result<LoadedManifest> ParseManifest(const std::string& name, const arrow::Buffer& bytes) {
   const auto size = static_cast<uint64_t>(bytes.size());
   if (size < kFooterBytes) return Corrupt(name, fmt::format("{} bytes are less than a footer", size));

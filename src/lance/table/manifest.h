@@ -55,7 +55,11 @@ inline constexpr uint64_t kSupportedFlags =
 // kUnsupported naming the bits of `flags` that this project does not know. `what` names whose flags they are.
 Status CheckFeatureFlags(uint64_t flags, const std::string& what);
 
-std::string VersionsPrefix(const std::string& table);  // "<table>/_versions/"
+// The fragment with that id, or null.
+const pb::table::DataFragment* FindFragment(const pb::table::Manifest& manifest, uint64_t id);
+
+// "<table>/<name>"; `name` alone for a table at the store's root (an empty path).
+std::string NameInTable(const std::string& table, const std::string& name);
 // "18446744073709551614.manifest"
 std::string ManifestName(TableVersion version, ManifestNaming naming = ManifestNaming::kV2);
 

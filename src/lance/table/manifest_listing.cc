@@ -10,6 +10,8 @@
 namespace sarissa::lance {
 namespace {
 
+std::string VersionsPrefix(const std::string& table) { return NameInTable(table, "_versions/"); }
+
 constexpr std::string_view kSuffix = ".manifest";
 constexpr size_t kV2Digits = 20;
 // Every V2 name of a version below 7 * 10^10 starts with this, and few other names sort after it.
@@ -135,7 +137,9 @@ Result<std::optional<TableTip>> TryFindTip(object_store::ObjectStore& store, con
 
 }  // namespace
 
-std::string VersionsPrefix(const std::string& table) { return table + "/_versions/"; }
+std::string NameInTable(const std::string& table, const std::string& name) {
+  return table.empty() ? name : table + "/" + name;
+}
 
 std::string ManifestName(TableVersion version, ManifestNaming naming) {
   if (naming == ManifestNaming::kV1) return fmt::format("{}{}", version, kSuffix);

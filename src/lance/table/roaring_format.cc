@@ -1,7 +1,8 @@
 #include "lance/table/roaring_format.h"
 
 #include <cstring>
-#include <roaring/roaring.hh>
+#include <memory>
+#include <roaring/roaring.h>
 
 namespace sarissa::lance {
 namespace {
@@ -136,10 +137,11 @@ Result<std::vector<uint32_t>> ParseRoaring(std::span<const uint8_t> bytes, uint6
 }
 
 std::string SerializeRoaring(std::span<const uint32_t> values) {
-  roaring::Roaring bitmap;
-  bitmap.addMany(values.size(), values.data());
-  std::string out(bitmap.getSizeInBytes(/*portable=*/true), '\0');
-  bitmap.write(out.data(), /*portable=*/true);
+  const std::unique_ptr<roaring_bitmap_t, decltype(&roaring_bitmap_free)> bitmap(
+      roaring_bitmap_of_ptr(values.size(), values.data()), &roaring_bitmap_free);
+  SARISSA_CHECK(bitmap != nullptr);
+  std::string out(roaring_bitmap_portable_size_in_bytes(bitmap.get()), '\0');
+  roaring_bitmap_portable_serialize(bitmap.get(), out.data());
   return out;
 }
 

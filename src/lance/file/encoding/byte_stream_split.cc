@@ -17,7 +17,7 @@ class ByteStreamSplit final : public ValueDecoder {
                      buffers[0].size());
     }
     values_.resize(bytes);
-    const uint64_t width = bits_ / 8;
+    const uint64_t width = bytes == 0 ? 0 : bits_ / 8;
     const uint8_t* from = buffers[0].data();
     for (uint64_t k = 0; k < width; ++k, from += count) {
       uint8_t* to = values_.data() + k;

@@ -1,0 +1,33 @@
+#include <limits>
+
+#include "lance/table/changes.h"
+#include "lance/table/conflict.h"
+
+namespace sarissa::lance {
+
+Status AppendChange::CheckOver(const pb::transaction::Transaction& theirs, TableVersion version) {
+  return CheckAppendOver(theirs, version);
+}
+
+Status AppendChange::Apply(const VersionedManifest& newest, LoadedManifest& next,
+                           pb::transaction::Transaction& transaction) {
+  const auto& manifest = newest.loaded.manifest;
+  if (((manifest.reader_feature_flags() | manifest.writer_feature_flags()) & kFlagStableRowIds) != 0) {
+    return Error(ErrorKind::kUnsupported, "appending to a table with stable row ids (feature flag 2)");
+  }
+  const auto max_id = MaxFragmentId(manifest);
+  uint64_t next_id = max_id ? *max_id + 1 : 0;
+  if (next_id + fragments_.size() > std::numeric_limits<uint32_t>::max()) {
+    return Error(ErrorKind::kUnsupported, "a table with more than 2^32 fragments");
+  }
+  auto* append = transaction.mutable_append();
+  for (const auto& fragment : fragments_) {
+    *append->add_fragments() = fragment;
+    auto* added = next.manifest.add_fragments();
+    *added = fragment;
+    added->set_id(next_id++);
+  }
+  return Status::OK();
+}
+
+}  // namespace sarissa::lance

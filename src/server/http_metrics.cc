@@ -1,0 +1,60 @@
+#include "server/http_metrics.h"
+
+namespace sarissa::server {
+namespace {
+
+env::Counter* Appends(env::MetricsSink& sink, const char* flush) {
+  return &sink.GetCounter("rollout_appends_total", "Append requests that were acknowledged.",
+                          {{"flush", flush}});
+}
+
+env::Histogram* AppendSeconds(env::MetricsSink& sink, const char* flush) {
+  return &sink.GetHistogram("rollout_add_request_duration_seconds",
+                            "Append requests from the parsed header to the answer.",
+                            {{"flush", flush}});
+}
+
+}  // namespace
+
+HttpMetrics::HttpMetrics(env::MetricsSink& sink)
+    : appends{Appends(sink, "false"), Appends(sink, "true")},
+      append_seconds{AppendSeconds(sink, "false"), AppendSeconds(sink, "true")},
+      appends_flushed(
+          sink.GetCounter("rollout_appends_flushed_total", "Appends that waited for a flush.")),
+      records_appended(sink.GetCounter("rollout_records_appended_total", "Rows acknowledged.")),
+      append_errors(
+          sink.GetCounter("rollout_add_errors_total", "Append requests that the engine failed.")),
+      budget_rejections(sink.GetCounter("rollout_blob_budget_rejections_total",
+                                        "Requests refused because memory was spent.")),
+      flush_errors(sink.GetCounter("rollout_flush_errors_total", "Requested flushes that failed.")),
+      blob_bytes(sink.GetHistogram("rollout_blob_bytes", "Payload bytes per append or download.")),
+      stores_resident(sink.GetGauge("rollout_stores_resident", "Open store handles.")),
+      body_timeouts(sink.GetCounter("http_request_body_timeouts_total",
+                                    "Requests whose body stopped coming.")),
+      stalled_responses(sink.GetCounter("http_shutdown_idle_responses_total",
+                                        "Responses given up because the client took nothing.")),
+      sink_(sink) {}
+
+void HttpMetrics::CountRequest(std::string_view method, std::string_view path, int status,
+                               double seconds) {
+  Series series{};
+  {
+    const std::scoped_lock lock(mutex_);
+    auto found = series_.find(KeyView(method, path, status));
+    if (found == series_.end()) {
+      const env::Labels labels = {{"method", std::string(method)},
+                                  {"path", std::string(path)},
+                                  {"status", std::to_string(status)}};
+      const Series made{
+          &sink_.GetCounter("http_requests_total", "HTTP requests answered.", labels),
+          &sink_.GetHistogram("http_request_duration_seconds",
+                              "HTTP requests from the parsed header to the last byte.", labels)};
+      found = series_.emplace(Key(method, path, status), made).first;
+    }
+    series = found->second;
+  }
+  series.requests->Add();
+  series.seconds->Observe(seconds);
+}
+
+}  // namespace sarissa::server

@@ -1,0 +1,50 @@
+// The counters of the HTTP side, under the names that dashboards of the original use. Thread safe.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <tuple>
+
+#include "env/metrics.h"
+
+namespace sarissa::server {
+
+class HttpMetrics {
+ public:
+  explicit HttpMetrics(env::MetricsSink& sink);
+
+  // `path` is the route's template, empty when no route matched.
+  void CountRequest(std::string_view method, std::string_view path, int status, double seconds);
+
+  // Indexed by whether a flush was asked for.
+  const std::array<env::Counter*, 2> appends;
+  const std::array<env::Histogram*, 2> append_seconds;
+  env::Counter& appends_flushed;
+  env::Counter& records_appended;
+  env::Counter& append_errors;
+  env::Counter& budget_rejections;
+  env::Counter& flush_errors;
+  env::Histogram& blob_bytes;
+  env::Gauge& stores_resident;
+  env::Counter& body_timeouts;
+  env::Counter& stalled_responses;
+
+ private:
+  struct Series {
+    env::Counter* requests;
+    env::Histogram* seconds;
+  };
+  using Key = std::tuple<std::string, std::string, int>;
+  using KeyView = std::tuple<std::string_view, std::string_view, int>;
+
+  env::MetricsSink& sink_;
+  std::mutex mutex_;  // leaf but for the sink's own lock
+  std::map<Key, Series, std::less<>> series_;
+};
+
+}  // namespace sarissa::server
