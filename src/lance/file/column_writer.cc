@@ -4,6 +4,7 @@
 #include <arrow/util/bit_util.h>
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -128,11 +129,6 @@ int64_t ColumnWriter::RowsThatFit(int64_t first, int64_t count) const {
   while (too_many - fits > 1) {
     const int64_t middle = fits + (too_many - fits) / 2;
     (FitsPage(EstimateRows(first, middle)) ? fits : too_many) = middle;
-  }
-  // One block at a time where blocks are limited: a row above the limit is a block of its own.
-  if (fits == 0 && values_->bytes() + EstimateRows(first, 1).bytes <= page_bytes_ &&
-      max_block_levels_ != std::numeric_limits<int64_t>::max() && levels_.num_levels == 0) {
-    return 1;
   }
   return fits;
 }
