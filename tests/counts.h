@@ -14,6 +14,7 @@ inline bool Soak() {
 }
 
 inline const int kMemtableHistories = Soak() ? 100'000 : 500;
+inline const int kReadHistories = Soak() ? 2'000 : 12;
 // Seeds of the simulation of one shard: append, flush, crash, reopen. Every seed runs twice with an equal trace.
 inline const uint64_t kShardSimulationSeeds = Soak() ? 20'000 : 50;
 

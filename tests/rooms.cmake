@@ -8,3 +8,4 @@ sarissa_test(NAME object_store_test ROOMS object_store
 sarissa_test(NAME memwal_test ROOMS memwal
   SOURCES memwal/formats_test.cc memwal/memtable_test.cc memwal/shard_writer_test.cc)
 sarissa_test(NAME store_simulation_test ROOMS engine LABEL simulation SOURCES simulation/store_simulation_test.cc)
+sarissa_test(NAME engine_test ROOMS engine SOURCES engine/catalog_test.cc engine/dictionary_limit_test.cc)

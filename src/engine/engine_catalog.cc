@@ -23,10 +23,7 @@ class EngineCatalog final : public Catalog, public std::enable_shared_from_this<
                 std::unique_ptr<Registry> registry)
       : store_(store), env_(env), options_(std::make_shared<const CatalogOptions>(std::move(options))), registry_(std::move(registry)) {}
 
-  void StartSweeper() {
-    if (options_->flush_interval.count() == 0) return;
-    ScheduleSweep();
-  }
+  void StartSweeper() { ScheduleSweep(); }
 
   Result<std::shared_ptr<Table>> Create(const std::string& name) override {
     ARROW_ASSIGN_OR_RAISE(const auto turn, TakeTurn(name));
@@ -35,6 +32,8 @@ class EngineCatalog final : public Catalog, public std::enable_shared_from_this<
     const std::string path = PathOf(name);
     lance::CreateOptions create;
     create.version = options_->file_version;
+    // Tells a table from one of the same name that was deleted before it.
+    create.config["sarissa.incarnation"] = env_.random->NextUuid().ToString();
     auto made = lance::Table::Create({&store_, &env_}, path, options_->schema, create);
     // Files without a registry row: an earlier create stopped half way, or other software made the table. It is adopted.
     if (!made.ok() && !Is(made.status(), ErrorKind::kAlreadyExists)) return made.status();
@@ -183,12 +182,19 @@ class EngineCatalog final : public Catalog, public std::enable_shared_from_this<
   }
 
   void ScheduleSweep() {
-    const env::Duration period = std::min(kSweepPeriod, options_->flush_interval);
+    const bool by_age = options_->flush_interval.count() > 0;
+    const env::Duration period = by_age ? std::min(kSweepPeriod, options_->flush_interval) : kSweepPeriod;
     const std::scoped_lock lock(mutex_);
     if (closed_) return;
     sweep_timer_ = env_.storage->PostAfter(period, [weak = weak_from_this()] {
       if (const auto self = weak.lock()) self->Sweep();
     });
+  }
+
+  // Memtables are the part of the budget that a flush gives back.
+  bool UnderMemoryPressure() const {
+    const int64_t limit = env_.budget->limit();
+    return limit > 0 && env_.budget->used() > limit / 10 * 7;
   }
 
   void Sweep() {
@@ -198,9 +204,11 @@ class EngineCatalog final : public Catalog, public std::enable_shared_from_this<
       for (const auto& [name, open] : tables_) tables.push_back(open.table);
     }
     const env::MonotonicTime now = env_.clock->Now();
+    const bool by_age = options_->flush_interval.count() > 0;
+    const bool pressure = UnderMemoryPressure();
     for (const auto& table : tables) {
       const auto oldest = table->oldest_unflushed();
-      if (oldest && now - *oldest >= options_->flush_interval) table->SealForAge();
+      if (oldest && (pressure || (by_age && now - *oldest >= options_->flush_interval))) table->SealForAge();
     }
     ScheduleSweep();
   }

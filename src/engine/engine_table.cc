@@ -47,7 +47,9 @@ Status EngineTable::OpenTable() {
     return Error(ErrorKind::kUnsupported, "{} has {} primary key columns; one is supported", path_, key.size());
   }
   key_column_ = key.front();
+  ARROW_RETURN_NOT_OK(CheckSchema());
   user_schema_ = base_->schema().arrow_schema();
+  base_file_version_ = base_->file_version();
   ARROW_ASSIGN_OR_RAISE(storage_schema_, memwal::StorageSchema(base_->schema()));
   dictionary_limit_ = std::make_unique<DictionaryLimit>(*user_schema_);
   if (!memwal::HasMemWalIndex(*base_)) {
@@ -56,6 +58,23 @@ Status EngineTable::OpenTable() {
   ARROW_ASSIGN_OR_RAISE(const bool unflushed, LogHasUnflushedRows());
   if (!unflushed) return Status::OK();
   return EnsureWriter().Get().status();  // nobody else knows this table yet, so it opens here and now
+}
+
+// A table that another version made may lack columns, or have others: refused by name before a row is lost in it.
+Status EngineTable::CheckSchema() const {
+  const arrow::Schema& expected = *options_->schema.arrow_schema();
+  const arrow::Schema& found = *base_->schema().arrow_schema();
+  for (int i = 0; i < std::max(expected.num_fields(), found.num_fields()); ++i) {
+    if (i >= found.num_fields()) {
+      return Error(ErrorKind::kUnsupported, "{} has no column '{}'", path_, expected.field(i)->name());
+    }
+    if (i >= expected.num_fields() || found.field(i)->name() != expected.field(i)->name() ||
+        !found.field(i)->type()->Equals(*expected.field(i)->type())) {
+      return Error(ErrorKind::kUnsupported, "{}: column {} is '{}' of type {}, which this server does not write", path_, i,
+                   found.field(i)->name(), found.field(i)->type()->ToString());
+    }
+  }
+  return Status::OK();
 }
 
 // Rows above the replay cursor were acknowledged by an earlier process with this instance id and must be visible at once.
@@ -91,7 +110,7 @@ env::Future<std::shared_ptr<memwal::ShardWriter>> EngineTable::EnsureWriter() {
   shard.table = path_;
   shard.shard = shard_;
   shard.storage_schema = storage_schema_;
-  shard.file_version = options_->file_version;
+  shard.file_version = std::max(base_file_version_, lance::kFileV21);
   shard.memtable_bytes = options_->memtable_bytes;
   shard.memtable_rows = options_->memtable_rows;
   shard.flush_fail_deadline = options_->flush_fail_deadline;

@@ -58,6 +58,7 @@ class EngineTable final : public Table, public std::enable_shared_from_this<Engi
               std::string name, std::string path);
 
   Status OpenTable();
+  Status CheckSchema() const;
   Result<bool> LogHasUnflushedRows();
   // The writer, opened by the first caller (inline, it blocks on the store) and awaited by the others.
   env::Future<std::shared_ptr<memwal::ShardWriter>> EnsureWriter();
@@ -88,6 +89,7 @@ class EngineTable final : public Table, public std::enable_shared_from_this<Engi
   std::shared_ptr<arrow::Schema> user_schema_;
   lance::Schema storage_schema_;
   std::string key_column_;
+  lance::FileVersion base_file_version_;
   std::unique_ptr<DictionaryLimit> dictionary_limit_;
 
   mutable std::mutex mutex_;

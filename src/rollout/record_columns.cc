@@ -1,7 +1,7 @@
 #include "rollout/record_columns.h"
 
 #include <arrow/array/array_binary.h>
-#include <arrow/array/builder_dict.h>
+#include <arrow/array/util.h>
 #include <arrow/builder.h>
 #include <arrow/memory_pool.h>
 
@@ -30,67 +30,98 @@ Status AppendItems(arrow::ListBuilder& list, std::span<const Item> items) {
       .AppendValues(items.data(), static_cast<int64_t>(items.size()));
 }
 
+using ColumnArrays = std::array<std::shared_ptr<arrow::Array>, kColumnCount>;
+
+Result<ColumnArrays> MakeSingleNulls() {
+  ColumnArrays arrays;
+  for (int i = 0; i < kColumnCount; ++i) {
+    ARROW_ASSIGN_OR_RAISE(arrays[static_cast<size_t>(i)],
+                          arrow::MakeArrayOfNull(RecordSchema()->field(i)->type(), 1));
+  }
+  return arrays;
+}
+
+// One record per request is the common case, so its null columns are made once.
+Result<std::shared_ptr<arrow::Array>> NullColumn(Column column, int64_t rows) {
+  if (rows != 1) return arrow::MakeArrayOfNull(RecordSchema()->field(column)->type(), rows);
+  static const Result<ColumnArrays> singles = MakeSingleNulls();
+  ARROW_RETURN_NOT_OK(singles.status());
+  return (*singles)[static_cast<size_t>(column)];
+}
+
 }  // namespace
 
-Result<std::unique_ptr<RecordColumns>> RecordColumns::Make() {
-  std::unique_ptr<RecordColumns> columns(new RecordColumns());
-  for (int i = 0; i < kColumnCount; ++i) {
-    if (i == kRole) continue;
-    ARROW_ASSIGN_OR_RAISE(columns->builders_[static_cast<size_t>(i)],
-                          arrow::MakeBuilder(RecordSchema()->field(i)->type()));
-  }
-  return columns;
+Status RecordColumns::Begin(Column column) {
+  auto& builder = builders_[static_cast<size_t>(column)];
+  ARROW_ASSIGN_OR_RAISE(builder, arrow::MakeBuilder(RecordSchema()->field(column)->type()));
+  return builder->AppendNulls(rows_);
 }
 
 Status RecordColumns::AppendNull(Column column) {
-  return builders_[static_cast<size_t>(column)]->AppendNull();
+  const auto& builder = builders_[static_cast<size_t>(column)];
+  return builder == nullptr ? Status::OK() : builder->AppendNull();
 }
 
 Status RecordColumns::AppendText(Column column, std::string_view value) {
-  if (IsLargeText(column)) return At<arrow::LargeStringBuilder>(column).Append(value);
-  return At<arrow::StringBuilder>(column).Append(value);
+  if (IsLargeText(column)) {
+    ARROW_ASSIGN_OR_RAISE(auto* builder, At<arrow::LargeStringBuilder>(column));
+    return builder->Append(value);
+  }
+  ARROW_ASSIGN_OR_RAISE(auto* builder, At<arrow::StringBuilder>(column));
+  return builder->Append(value);
 }
 
 Status RecordColumns::AppendInt32(Column column, int32_t value) {
-  return At<arrow::Int32Builder>(column).Append(value);
+  ARROW_ASSIGN_OR_RAISE(auto* builder, At<arrow::Int32Builder>(column));
+  return builder->Append(value);
 }
 
 Status RecordColumns::AppendInt64(Column column, int64_t value) {
-  return At<arrow::Int64Builder>(column).Append(value);
+  ARROW_ASSIGN_OR_RAISE(auto* builder, At<arrow::Int64Builder>(column));
+  return builder->Append(value);
 }
 
 Status RecordColumns::AppendFloat(Column column, float value) {
-  return At<arrow::FloatBuilder>(column).Append(value);
+  ARROW_ASSIGN_OR_RAISE(auto* builder, At<arrow::FloatBuilder>(column));
+  return builder->Append(value);
 }
 
 Status RecordColumns::AppendBool(Column column, bool value) {
-  return At<arrow::BooleanBuilder>(column).Append(value);
+  ARROW_ASSIGN_OR_RAISE(auto* builder, At<arrow::BooleanBuilder>(column));
+  return builder->Append(value);
 }
 
 Status RecordColumns::AppendTimestamp(int64_t micros) {
-  return At<arrow::TimestampBuilder>(kCreatedAt).Append(micros);
+  ARROW_ASSIGN_OR_RAISE(auto* builder, At<arrow::TimestampBuilder>(kCreatedAt));
+  return builder->Append(micros);
 }
 
 Status RecordColumns::AppendRole(std::string_view role) { return roles_.Append(role); }
 
 Status RecordColumns::AppendList(Column column, std::span<const int32_t> items) {
-  return AppendItems<arrow::Int32Builder>(At<arrow::ListBuilder>(column), items);
+  ARROW_ASSIGN_OR_RAISE(auto* builder, At<arrow::ListBuilder>(column));
+  return AppendItems<arrow::Int32Builder>(*builder, items);
 }
 
 Status RecordColumns::AppendList(Column column, std::span<const int8_t> items) {
-  return AppendItems<arrow::Int8Builder>(At<arrow::ListBuilder>(column), items);
+  ARROW_ASSIGN_OR_RAISE(auto* builder, At<arrow::ListBuilder>(column));
+  return AppendItems<arrow::Int8Builder>(*builder, items);
 }
 
 Status RecordColumns::AppendList(Column column, std::span<const float> items) {
-  return AppendItems<arrow::FloatBuilder>(At<arrow::ListBuilder>(column), items);
+  ARROW_ASSIGN_OR_RAISE(auto* builder, At<arrow::ListBuilder>(column));
+  return AppendItems<arrow::FloatBuilder>(*builder, items);
 }
 
-Status RecordColumns::BeginRelationships() { return At<arrow::ListBuilder>(kRelationships).Append(); }
+Status RecordColumns::BeginRelationships() {
+  ARROW_ASSIGN_OR_RAISE(auto* builder, At<arrow::ListBuilder>(kRelationships));
+  return builder->Append();
+}
 
 Status RecordColumns::AppendRelationship(std::string_view target_id, std::string_view relation,
                                          std::optional<float> weight) {
-  auto& item = static_cast<arrow::StructBuilder&>(
-      *At<arrow::ListBuilder>(kRelationships).value_builder());
+  ARROW_ASSIGN_OR_RAISE(auto* builder, At<arrow::ListBuilder>(kRelationships));
+  auto& item = static_cast<arrow::StructBuilder&>(*builder->value_builder());
   ARROW_RETURN_NOT_OK(item.Append());
   ARROW_RETURN_NOT_OK(static_cast<arrow::StringBuilder&>(*item.field_builder(0)).Append(target_id));
   ARROW_RETURN_NOT_OK(static_cast<arrow::StringBuilder&>(*item.field_builder(1)).Append(relation));
@@ -99,22 +130,26 @@ Status RecordColumns::AppendRelationship(std::string_view target_id, std::string
 }
 
 Status RecordColumns::AppendPayload(std::string_view bytes) {
-  return At<arrow::LargeBinaryBuilder>(kBinaryPayload).Append(bytes);
+  ARROW_ASSIGN_OR_RAISE(auto* builder, At<arrow::LargeBinaryBuilder>(kBinaryPayload));
+  return builder->Append(bytes);
 }
 
 std::string_view RecordColumns::LastText(Column column) const {
-  const auto& builder = At<arrow::StringBuilder>(column);
+  const auto& builder =
+      static_cast<const arrow::StringBuilder&>(*builders_[static_cast<size_t>(column)]);
   return builder.GetView(builder.length() - 1);
+}
+
+Result<std::shared_ptr<arrow::Array>> RecordColumns::FinishColumn(Column column) {
+  if (column == kRole) return roles_.Finish();
+  const auto& builder = builders_[static_cast<size_t>(column)];
+  return builder == nullptr ? NullColumn(column, rows_) : builder->Finish();
 }
 
 Result<std::shared_ptr<arrow::RecordBatch>> RecordColumns::FinishColumns() {
   std::vector<std::shared_ptr<arrow::Array>> arrays(kColumnCount);
-  for (size_t i = 0; i < kColumnCount; ++i) {
-    if (i == kRole) {
-      ARROW_ASSIGN_OR_RAISE(arrays[i], roles_.Finish());
-    } else {
-      ARROW_ASSIGN_OR_RAISE(arrays[i], builders_[i]->Finish());
-    }
+  for (int i = 0; i < kColumnCount; ++i) {
+    ARROW_ASSIGN_OR_RAISE(arrays[static_cast<size_t>(i)], FinishColumn(static_cast<Column>(i)));
   }
   return arrow::RecordBatch::Make(RecordSchema(), std::exchange(rows_, 0), std::move(arrays));
 }

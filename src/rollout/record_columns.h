@@ -28,8 +28,6 @@ namespace sarissa::rollout {
 
 class RecordColumns {
  public:
-  static Result<std::unique_ptr<RecordColumns>> Make();
-
   Status AppendNull(Column column);
   Status AppendText(Column column, std::string_view value);
   Status AppendInt32(Column column, int32_t value);
@@ -61,16 +59,19 @@ class RecordColumns {
   Result<std::vector<std::shared_ptr<arrow::RecordBatch>>> Finish();
 
  private:
-  RecordColumns() = default;
-
+  // Made when the column gets its first value: most records leave most columns null.
   template <typename Builder>
-  Builder& At(Column column) const {
-    return static_cast<Builder&>(*builders_[static_cast<size_t>(column)]);
+  Result<Builder*> At(Column column) {
+    auto& builder = builders_[static_cast<size_t>(column)];
+    if (builder == nullptr) ARROW_RETURN_NOT_OK(Begin(column));
+    return static_cast<Builder*>(builder.get());
   }
+  Status Begin(Column column);
+  Result<std::shared_ptr<arrow::Array>> FinishColumn(Column column);
   Status CutLarge();
   Result<std::shared_ptr<arrow::RecordBatch>> FinishColumns();
 
-  // Every column but role, which has a dictionary, and the payload of large rows.
+  // Every column but role, which has a dictionary; null while the column has had nothing but nulls.
   std::array<std::unique_ptr<arrow::ArrayBuilder>, kColumnCount> builders_;
   RoleDictionary roles_;
   std::shared_ptr<arrow::Buffer> large_payload_;

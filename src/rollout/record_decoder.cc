@@ -270,12 +270,12 @@ Result<DecodedAppend> DecodeWith(ondemand::parser& parser, std::string_view body
   if (const auto code = parser.iterate(padded).get(document); code != simdjson::SUCCESS) {
     return NotJson(code);
   }
-  ARROW_ASSIGN_OR_RAISE(const auto columns, RecordColumns::Make());
+  RecordColumns columns;
   const std::string_view copy(padded.data(), padded.size());
-  AppendReader reader(copy, parts, options, *columns);
+  AppendReader reader(copy, parts, options, columns);
   ARROW_RETURN_NOT_OK(reader.ReadDocument(document));
   DecodedAppend result = reader.TakeResult();
-  ARROW_ASSIGN_OR_RAISE(result.batches, columns->Finish());
+  ARROW_ASSIGN_OR_RAISE(result.batches, columns.Finish());
   return result;
 }
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "server/json_text.h"
+#include "rollout/json_escape.h"
 
 namespace sarissa::server {
 namespace {
@@ -49,9 +49,9 @@ Mapping MappingOf(ErrorKind kind) {
 
 Response ErrorResponse(int status, std::string_view code, std::string_view message) {
   std::string body = R"({"error":{"code":)";
-  AppendJsonString(code, body);
+  rollout::AppendJsonString(code, body);
   body += R"(,"message":)";
-  AppendJsonString(message, body);
+  rollout::AppendJsonString(message, body);
   body += "}}";
   return JsonResponse(status, std::move(body));
 }

@@ -4,37 +4,30 @@
 #include <simdjson.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
+#include <utility>
 
-#include "server/error_envelope.h"
 
 namespace sarissa::server {
 namespace {
 
-Response Unparsable(simdjson::error_code error) {
-  return ErrorResponse(400, "INVALID_REQUEST",
-                       fmt::format("the body is not valid JSON: {}", simdjson::error_message(error)));
-}
-
-Response WrongShape(std::string_view message) {
-  return ErrorResponse(422, "INVALID_REQUEST", message);
-}
-
-// Calls `field(key, value)` for every member; it returns an empty text or what is wrong.
+// Calls `field(key, value)` for every member until it returns a text that says what is wrong; that text is the result.
 template <typename Field>
-std::optional<Response> VisitObject(simdjson::dom::parser& parser, std::string_view text,
-                                    const Field& field) {
+Result<std::string> VisitObject(std::string_view text, const Field& field) {
+  simdjson::dom::parser parser;
   simdjson::dom::element root;
   const simdjson::error_code error = parser.parse(text.data(), text.size()).get(root);
-  if (error != simdjson::SUCCESS) return Unparsable(error);
-  simdjson::dom::object object;
-  if (root.get(object) != simdjson::SUCCESS) return WrongShape("the body is not a JSON object");
-  for (const auto member : object) {
-    const std::string problem = field(member.key, member.value);
-    if (!problem.empty()) return WrongShape(problem);
+  if (error != simdjson::SUCCESS) {
+    return Error(ErrorKind::kInvalid, "the body is not valid JSON: {}",
+                 simdjson::error_message(error));
   }
-  return std::nullopt;
+  simdjson::dom::object object;
+  if (root.get(object) != simdjson::SUCCESS) return "the body is not a JSON object";
+  for (const auto member : object) {
+    std::string problem = field(member.key, member.value);
+    if (!problem.empty()) return problem;
+  }
+  return "";
 }
 
 std::string CheckStorageOptions(const simdjson::dom::element& value) {
@@ -86,32 +79,33 @@ bool IsJsonContentType(std::string_view content_type) {
          (type.starts_with("application/") && type.ends_with("+json"));
 }
 
-std::variant<CreateStoreBody, Response> ParseCreateStore(std::string_view text) {
-  simdjson::dom::parser parser;
-  std::optional<std::string> name;
+Result<CreateStoreBody> ParseCreateStore(std::string_view text) {
+  CreateStoreBody body;
+  bool has_name = false;
   bool has_options = false;
-  auto failed = VisitObject(parser, text, [&](std::string_view key, const simdjson::dom::element& value) -> std::string {
+  const auto field = [&](std::string_view key,
+                         const simdjson::dom::element& value) -> std::string {
     if (key == "name") {
-      if (name.has_value()) return "name: given more than once";
+      if (std::exchange(has_name, true)) return "name: given more than once";
       std::string_view given;
       if (value.get(given) != simdjson::SUCCESS) return "name: expected a string";
-      name = given;
+      body.name = given;
     } else if (key == "storage_options") {
       if (std::exchange(has_options, true)) return "storage_options: given more than once";
       return CheckStorageOptions(value);
     }
     return "";
-  });
-  if (failed.has_value()) return std::move(*failed);
-  if (!name.has_value()) return WrongShape("name: missing");
-  return CreateStoreBody{std::move(*name)};
+  };
+  ARROW_ASSIGN_OR_RAISE(body.problem, VisitObject(text, field));
+  if (body.problem.empty() && !has_name) body.problem = "name: missing";
+  return body;
 }
 
-std::variant<CheckoutBody, Response> ParseCheckout(std::string_view text) {
-  simdjson::dom::parser parser;
+Result<CheckoutBody> ParseCheckout(std::string_view text) {
   CheckoutBody body;
   bool seen = false;
-  auto failed = VisitObject(parser, text, [&](std::string_view key, const simdjson::dom::element& value) -> std::string {
+  const auto field = [&](std::string_view key,
+                         const simdjson::dom::element& value) -> std::string {
     if (key != "version") return "";
     if (std::exchange(seen, true)) return "version: given more than once";
     if (value.is_null()) return "";
@@ -121,9 +115,9 @@ std::variant<CheckoutBody, Response> ParseCheckout(std::string_view text) {
     }
     body.version = version;
     return "";
-  });
-  if (failed.has_value()) return std::move(*failed);
-  if (!seen) return WrongShape("version: missing");
+  };
+  ARROW_ASSIGN_OR_RAISE(body.problem, VisitObject(text, field));
+  if (body.problem.empty() && !seen) body.problem = "version: missing";
   return body;
 }
 

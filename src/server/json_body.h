@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
 
 #include "server/await.h"
 #include "server/http_message.h"
@@ -23,14 +22,17 @@ std::string MediaType(std::string_view content_type);
 
 struct CreateStoreBody {
   std::string name;
+  // What is wrong with the shape of a body that is JSON; empty when nothing is.
+  std::string problem;
 };
 
 struct CheckoutBody {
   std::optional<uint64_t> version;  // unset for null: back to the newest
+  std::string problem;
 };
 
-// The parsed body, or the answer: 400 when it is not JSON, 422 when the JSON has another shape. Unknown fields are ignored.
-std::variant<CreateStoreBody, Response> ParseCreateStore(std::string_view text);
-std::variant<CheckoutBody, Response> ParseCheckout(std::string_view text);
+// kInvalid when the text is not JSON. Unknown fields are ignored. Thread safe.
+Result<CreateStoreBody> ParseCreateStore(std::string_view text);
+Result<CheckoutBody> ParseCheckout(std::string_view text);
 
 }  // namespace sarissa::server

@@ -7,7 +7,7 @@
 #include <iterator>
 #include <memory>
 
-#include "server/json_text.h"
+#include "rollout/json_escape.h"
 
 namespace sarissa::server {
 namespace {
@@ -58,7 +58,7 @@ LogLine::LogLine(LogLevel level, std::string_view event)
     : level_(level), wanted_(Logger().should_log(SpdlogLevel(level))) {
   if (!wanted_) return;
   fields_ = R"("event":)";
-  AppendJsonString(event, fields_);
+  rollout::AppendJsonString(event, fields_);
 }
 
 LogLine::~LogLine() {
@@ -68,16 +68,16 @@ LogLine::~LogLine() {
 LogLine& LogLine::With(std::string_view key, std::string_view value) {
   if (!wanted_) return *this;
   fields_ += ',';
-  AppendJsonString(key, fields_);
+  rollout::AppendJsonString(key, fields_);
   fields_ += ':';
-  AppendJsonString(value, fields_);
+  rollout::AppendJsonString(value, fields_);
   return *this;
 }
 
 LogLine& LogLine::With(std::string_view key, int64_t value) {
   if (!wanted_) return *this;
   fields_ += ',';
-  AppendJsonString(key, fields_);
+  rollout::AppendJsonString(key, fields_);
   fmt::format_to(std::back_inserter(fields_), ":{}", value);
   return *this;
 }
@@ -85,7 +85,7 @@ LogLine& LogLine::With(std::string_view key, int64_t value) {
 LogLine& LogLine::WithSeconds(std::string_view key, double value) {
   if (!wanted_) return *this;
   fields_ += ',';
-  AppendJsonString(key, fields_);
+  rollout::AppendJsonString(key, fields_);
   fmt::format_to(std::back_inserter(fields_), ":{:.6f}", value);
   return *this;
 }

@@ -2,7 +2,7 @@
 
 #include <arrow/result.h>
 
-#include "server/json_text.h"
+#include "rollout/utf8.h"
 
 namespace sarissa::server {
 namespace {
@@ -64,7 +64,7 @@ Result<Target> ParseTarget(std::string_view target) {
   for (;;) {
     const size_t slash = target.find('/');
     ARROW_ASSIGN_OR_RAISE(std::string segment, PercentDecode(target.substr(0, slash)));
-    if (!IsUtf8(segment)) {
+    if (!rollout::IsUtf8(segment)) {
       return Error(ErrorKind::kInvalid, "path: segment {} is not UTF-8", result.segments.size());
     }
     result.segments.push_back(std::move(segment));

@@ -1,5 +1,6 @@
 #include "lance/file/dictionary_slots.h"
 
+#include <arrow/type_traits.h>
 #include <arrow/util/checked_cast.h>
 
 #include "lance/file/slot_index.h"
@@ -72,7 +73,9 @@ Status DictionarySlots::AppendBlock(const ValueBlock& block, uint64_t first, uin
   if (block.offset_bytes != 0) ARROW_RETURN_NOT_OK(block.CheckOffsets(first, count));
   for (uint64_t i = first; i < first + count; ++i) {
     int64_t index = 0;
-    if (valid.empty() || valid[i] != 0) ARROW_ASSIGN_OR_RAISE(index, IndexOf(block, i));
+    if (valid.empty() || valid[i] != 0) {
+      ARROW_ASSIGN_OR_RAISE(index, IndexOf(block, i));
+    }
     ARROW_RETURN_NOT_OK(PushIndices(index, 1));
   }
   return Status::OK();

@@ -25,7 +25,8 @@ Status FixedSlots::CheckShape(const ValueBlock& block) const {
                  type_->ToString());
   }
   // No bits stand for items that are all null.
-  const bool no_items = block.bits_per_item == 0 && block.items_per_value > 1;
+  const bool no_items =
+      block.bits_per_item == 0 && type_->id() == arrow::Type::FIXED_SIZE_LIST;
   if ((block.bits_per_item != shape_.bits_per_item && !no_items) ||
       block.items_per_value != shape_.items_per_value) {
     return Error(ErrorKind::kCorrupt, "values of {} x {} bits in a column of {}",
@@ -199,7 +200,9 @@ Result<std::shared_ptr<arrow::ArrayData>> FixedSlots::Finish() {
   }
   const auto& list = arrow::internal::checked_cast<const arrow::FixedSizeListType&>(*type_);
   std::shared_ptr<arrow::Buffer> validity;
-  if (has_item_validity_) ARROW_ASSIGN_OR_RAISE(validity, item_validity_.Finish());
+  if (has_item_validity_) {
+    ARROW_ASSIGN_OR_RAISE(validity, item_validity_.Finish());
+  }
   const int64_t items = length * list.list_size();
   auto child =
       arrow::ArrayData::Make(list.value_type(), items, {validity, std::move(bytes)},

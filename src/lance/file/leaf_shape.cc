@@ -1,5 +1,6 @@
 #include "lance/file/leaf_shape.h"
 
+#include <arrow/type_traits.h>
 #include <arrow/util/checked_cast.h>
 
 namespace sarissa::lance {

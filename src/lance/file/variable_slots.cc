@@ -168,7 +168,9 @@ Result<std::shared_ptr<arrow::ArrayData>> VariableSlots::Finish() {
   ARROW_RETURN_NOT_OK(Grow(0, 0));
   ARROW_ASSIGN_OR_RAISE(auto offsets, offsets_.Finish(/*shrink_to_fit=*/false));
   std::shared_ptr<arrow::Buffer> bytes = std::move(shared_);
-  if (bytes == nullptr) ARROW_ASSIGN_OR_RAISE(bytes, bytes_.Finish());
+  if (bytes == nullptr) {
+    ARROW_ASSIGN_OR_RAISE(bytes, bytes_.Finish());
+  }
   return arrow::ArrayData::Make(type_, static_cast<int64_t>(slots_),
                                 {nullptr, std::move(offsets), std::move(bytes)}, 0);
 }

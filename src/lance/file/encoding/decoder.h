@@ -29,11 +29,11 @@ struct ValueBlock {
   // More than 1 for fixed-size lists only.
   uint64_t items_per_value = 1;
   // Fixed width: the items, packed. Variable width: what `offsets` point into.
-  Bytes data;
+  Bytes data{};
   // Empty, or one bit per item.
-  Bytes item_validity;
+  Bytes item_validity{};
   // Variable width: count + 1 offsets of `offset_bytes` (4 or 8) each, not yet checked.
-  Bytes offsets;
+  Bytes offsets{};
   uint32_t offset_bytes = 0;
 
   uint64_t Offset(uint64_t i) const;

@@ -7,8 +7,12 @@
 namespace sarissa::lance {
 namespace {
 
+// A width of 0 says nothing about the count; no page has more values than this in one block of zeros.
+constexpr uint64_t kMaxZeros = uint64_t{1} << 22;
+
 // Groups of 1024 packed values, the width outside. The values after the last whole group are either packed as a group of
 // their own or stored plainly: plainly if and only if exactly that many words are left.
+// Width 0 stands for zeros without any bytes.
 class OutOfLineBitpacking final : public ValueDecoder {
  public:
   OutOfLineBitpacking(uint64_t bits, uint64_t width, std::string path)
@@ -20,7 +24,7 @@ class OutOfLineBitpacking final : public ValueDecoder {
     const uint64_t packed_bytes = 128 * width_;
     const uint64_t whole = count / kPackedGroup;
     const uint64_t tail = count % kPackedGroup;
-    if (whole > rest.size() / packed_bytes) {
+    if (packed_bytes == 0 ? count > kMaxZeros : whole > rest.size() / packed_bytes) {
       return Corrupt("{} values of {} bits in a buffer of {} bytes", count, width_, rest.size());
     }
     const uint64_t group_bytes = kPackedGroup * word;
@@ -62,7 +66,7 @@ DecoderResult MakeOutOfLineBitpacking(const pb::encodings::OutOfLineBitpacking& 
   if (!node.values().has_flat()) return UnsupportedNode(node.values(), path);
   ARROW_RETURN_NOT_OK(CheckUncompressed(node.values().flat().data(), path + "/flat"));
   const uint64_t width = node.values().flat().bits_per_value();
-  if (width == 0 || width > bits) {
+  if (width > bits) {
     return Error(ErrorKind::kCorrupt, "{}: values of {} bits packed in {} bits", path, bits, width);
   }
   return std::make_unique<OutOfLineBitpacking>(bits, width, path);

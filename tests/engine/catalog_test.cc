@@ -1,0 +1,257 @@
+// Tables and catalogs through their public interface, over a memory store and real threads.
+#include "engine/catalog.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "env/posix/posix_env.h"
+#include "env/sim/sim_random.h"
+#include "object_store/fault_store.h"
+#include "object_store/memory_store.h"
+#include "tests/counts.h"
+#include "tests/memwal/rows.h"
+
+namespace sarissa::engine {
+namespace {
+
+using memwal::testing::KeyedBase;
+using memwal::testing::KeyedRows;
+using memwal::testing::UserBatch;
+
+constexpr env::Duration kWait = std::chrono::seconds(60);
+
+// Rows whose value is in [least, most].
+class ValueRange final : public Predicate {
+ public:
+  ValueRange(int64_t least, int64_t most) : least_(least), most_(most) {}
+  const std::vector<std::string>& columns() const override { return columns_; }
+  Status Evaluate(const arrow::RecordBatch& batch, std::vector<uint8_t>& keep) const override {
+    const auto& values = static_cast<const arrow::Int64Array&>(*batch.GetColumnByName("value"));
+    for (int64_t row = 0; row < batch.num_rows(); ++row) {
+      if (values.Value(row) < least_ || values.Value(row) > most_) keep[static_cast<size_t>(row)] = 0;
+    }
+    return Status::OK();
+  }
+
+ private:
+  const std::vector<std::string> columns_ = {"value"};
+  const int64_t least_;
+  const int64_t most_;
+};
+
+KeyedRows Read(Table& table, const ReadOptions& options = {}) {
+  auto stream = table.Scan(options).ValueOrDie();
+  KeyedRows rows;
+  while (const auto batch = stream->Next().ValueOrDie()) {
+    const auto& ids = static_cast<const arrow::StringArray&>(*batch->GetColumnByName("id"));
+    const auto& values = static_cast<const arrow::Int64Array&>(*batch->GetColumnByName("value"));
+    for (int64_t row = 0; row < batch->num_rows(); ++row) rows.emplace_back(ids.GetString(row), values.Value(row));
+  }
+  return rows;
+}
+
+Status Append(Table& table, const KeyedRows& rows) {
+  return table.Append({UserBatch(rows)}, {}).Wait(kWait).status();
+}
+
+Status Flush(Table& table) { return table.Flush().Wait(kWait).status(); }
+
+class CatalogTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<Catalog> OpenCatalog(const std::string& instance = "default") {
+    CatalogOptions options;
+    options.schema = KeyedBase();
+    options.uri_prefix = "./data/";
+    options.instance_id = instance;
+    options.flush_interval = {};
+    return Catalog::Open(store_, posix_.env(), options).ValueOrDie();
+  }
+
+  object_store::MemoryStore memory_;
+  object_store::FaultStore store_{memory_};
+  env::PosixEnv posix_;
+};
+
+TEST_F(CatalogTest, AStoreIsCreatedOnceListedAndFoundAgainAfterAReopen) {
+  {
+    const auto catalog = OpenCatalog();
+    EXPECT_TRUE(Is(catalog->Find("exp").status(), ErrorKind::kNotFound));
+    const auto table = catalog->Create("exp").ValueOrDie();
+    EXPECT_EQ(table->version(), TableVersion(2)) << "an empty table, then its MemWAL entry";
+    EXPECT_TRUE(Is(catalog->Create("exp").status(), ErrorKind::kAlreadyExists));
+    ASSERT_TRUE(catalog->Create("another").ok());
+    ASSERT_TRUE(Append(*table, {{"a", 1}}).ok());
+    EXPECT_TRUE(catalog->Close(kWait).ok());
+    EXPECT_TRUE(Is(catalog->Find("exp").status(), ErrorKind::kCancelled));
+  }
+  const auto catalog = OpenCatalog();
+  const auto infos = catalog->List().ValueOrDie();
+  ASSERT_EQ(infos.size(), 2u);
+  EXPECT_EQ(infos[0].name, "another");
+  EXPECT_EQ(infos[1].uri, "./data/exp.rollout.lance");
+  EXPECT_EQ(catalog->open_tables(), 0u) << "opening the catalog opens no table";
+  EXPECT_EQ(Read(**catalog->Find("exp")), (KeyedRows{{"a", 1}}));
+}
+
+TEST_F(CatalogTest, RowsThatWereOnlyInTheLogAreThereAfterAReopen) {
+  {
+    const auto catalog = OpenCatalog();
+    const auto table = catalog->Create("exp").ValueOrDie();
+    ASSERT_TRUE(Append(*table, {{"a", 1}, {"b", 2}}).ok());
+  }
+  EXPECT_EQ(Read(**OpenCatalog()->Find("exp")), (KeyedRows{{"a", 1}, {"b", 2}}));
+}
+
+TEST_F(CatalogTest, ADeletedStoreIsGoneAndItsNameStartsEmpty) {
+  const auto catalog = OpenCatalog();
+  auto table = catalog->Create("exp").ValueOrDie();
+  ASSERT_TRUE(Append(*table, {{"a", 1}}).ok());
+  ASSERT_TRUE(catalog->Delete("exp").ok());
+  EXPECT_TRUE(Is(catalog->Find("exp").status(), ErrorKind::kNotFound));
+  EXPECT_TRUE(Is(catalog->Delete("exp"), ErrorKind::kNotFound));
+  EXPECT_FALSE(Append(*table, {{"b", 2}}).ok()) << "a handle of the deleted store";
+  EXPECT_TRUE(memory_.List("exp.rollout.lance/", {.recursive = true}).ValueOrDie().objects.empty());
+  table = catalog->Create("exp").ValueOrDie();
+  EXPECT_TRUE(Read(*table).empty());
+  ASSERT_TRUE(Append(*table, {{"c", 3}}).ok());
+  EXPECT_EQ(Read(*table), (KeyedRows{{"c", 3}}));
+}
+
+TEST_F(CatalogTest, ADeleteThatFailedCanBeRepeated) {
+  const auto catalog = OpenCatalog();
+  ASSERT_TRUE(catalog->Create("exp").ok());
+  const auto rule = store_.AddRule({.operation = object_store::StoreOperation::kDeletePrefix});
+  EXPECT_FALSE(catalog->Delete("exp").ok());
+  EXPECT_EQ(catalog->List().ValueOrDie().size(), 1u);
+  store_.RemoveRule(rule);
+  EXPECT_TRUE(catalog->Delete("exp").ok());
+  EXPECT_TRUE(catalog->List().ValueOrDie().empty());
+}
+
+TEST_F(CatalogTest, ATableWithoutARegistryRowIsAdoptedWithItsRows) {
+  {
+    const auto catalog = OpenCatalog();
+    ASSERT_TRUE(Append(**catalog->Create("exp"), {{"a", 1}}).ok());
+    ASSERT_TRUE(catalog->Close(kWait).ok());
+  }
+  ASSERT_TRUE(store_.DeletePrefix("_registry.rollout.lance/").ok());
+  const auto catalog = OpenCatalog();
+  EXPECT_TRUE(Is(catalog->Find("exp").status(), ErrorKind::kNotFound));
+  EXPECT_EQ(Read(**catalog->Create("exp")), (KeyedRows{{"a", 1}}));
+}
+
+TEST_F(CatalogTest, TheNewestRowOfAnIdWinsInEveryTierAndMovesToTheEnd) {
+  const auto catalog = OpenCatalog();
+  const auto table = catalog->Create("exp").ValueOrDie();
+  ASSERT_TRUE(Append(*table, {{"a", 1}, {"b", 2}, {"c", 3}}).ok());
+  ASSERT_TRUE(Flush(*table).ok());
+  ASSERT_TRUE(Append(*table, {{"a", 4}, {"d", 5}}).ok());
+  ASSERT_TRUE(Flush(*table).ok());
+  ASSERT_TRUE(Append(*table, {{"b", 6}, {"b", 7}}).ok());
+  EXPECT_EQ(Read(*table), (KeyedRows{{"c", 3}, {"a", 4}, {"d", 5}, {"b", 7}}));
+  for (const auto& [key, value] : KeyedRows{{"c", 3}, {"a", 4}, {"d", 5}, {"b", 7}}) {
+    const auto row = table->Get(key, std::nullopt).ValueOrDie();
+    ASSERT_NE(row, nullptr) << key;
+    EXPECT_EQ(static_cast<const arrow::Int64Array&>(*row->GetColumnByName("value")).Value(0), value);
+  }
+  EXPECT_EQ(table->Get("nobody", std::nullopt).ValueOrDie(), nullptr);
+}
+
+TEST_F(CatalogTest, TwoServersSeeEachOthersFlushedRows) {
+  const auto first = OpenCatalog("one");
+  const auto second = OpenCatalog("two");
+  const auto here = first->Create("exp").ValueOrDie();
+  const auto there = second->Find("exp").ValueOrDie();
+  ASSERT_TRUE(Append(*here, {{"a", 1}}).ok());
+  EXPECT_TRUE(Read(*there).empty());
+  ASSERT_TRUE(Flush(*here).ok());
+  EXPECT_EQ(Read(*there), (KeyedRows{{"a", 1}}));
+  ASSERT_TRUE(Append(*there, {{"b", 2}}).ok());
+  ASSERT_TRUE(Flush(*there).ok());
+  KeyedRows rows = Read(*here);
+  std::sort(rows.begin(), rows.end());
+  EXPECT_EQ(rows, (KeyedRows{{"a", 1}, {"b", 2}}));
+}
+
+TEST_F(CatalogTest, AnIdWrittenThroughTwoServersHasOneWinnerEverywhere) {
+  const auto first = OpenCatalog("one");
+  const auto second = OpenCatalog("two");
+  const auto here = first->Create("exp").ValueOrDie();
+  const auto there = second->Find("exp").ValueOrDie();
+  ASSERT_TRUE(Append(*here, {{"a", 1}}).ok());
+  ASSERT_TRUE(Append(*there, {{"a", 2}}).ok());
+  ASSERT_TRUE(Flush(*here).ok());
+  ASSERT_TRUE(Flush(*there).ok());
+  const int64_t winner = ShardId::FromName("one") < ShardId::FromName("two") ? 2 : 1;
+  EXPECT_EQ(Read(*here), (KeyedRows{{"a", winner}}));
+  EXPECT_EQ(Read(*there), (KeyedRows{{"a", winner}}));
+  EXPECT_EQ(Read(**OpenCatalog("three")->Find("exp")), (KeyedRows{{"a", winner}}));
+}
+
+TEST_F(CatalogTest, ASecondServerWithTheSameInstanceFencesTheFirst) {
+  const auto first = OpenCatalog();
+  const auto here = first->Create("exp").ValueOrDie();
+  ASSERT_TRUE(Append(*here, {{"a", 1}}).ok());
+  const auto second = OpenCatalog();
+  const auto there = second->Find("exp").ValueOrDie();
+  EXPECT_EQ(Read(*there), (KeyedRows{{"a", 1}})) << "replayed from the log";
+  ASSERT_TRUE(Append(*there, {{"b", 2}}).ok());
+  EXPECT_TRUE(Is(Append(*here, {{"c", 3}}), ErrorKind::kFenced));
+  EXPECT_TRUE(Is(Append(*here, {{"c", 3}}), ErrorKind::kFenced)) << "and does not take the store back";
+  ASSERT_TRUE(Flush(*there).ok());
+  EXPECT_EQ(Read(*here), Read(*there)) << "a fenced server shows what the owner has flushed";
+}
+
+// Random appends and flushes against a model; every read of every shape must agree.
+TEST_F(CatalogTest, ReadsAgreeWithAModelWhateverTheTiers) {
+  const uint64_t seed = tests::SeedFor("CatalogTest.ReadsAgreeWithAModelWhateverTheTiers");
+  SCOPED_TRACE(fmt::format("seed {}", seed));
+  env::SimRandom random(seed);
+  const auto catalog = OpenCatalog();
+  for (int history = 0; history < tests::kReadHistories; ++history) {
+    const auto table = catalog->Create(fmt::format("exp{}", history)).ValueOrDie();
+    KeyedRows model;  // in list order
+    int64_t value = 0;
+    for (int step = 0; step < 10; ++step) {
+      KeyedRows rows(1 + random.Below(8));
+      for (auto& row : rows) {
+        row = {fmt::format("k{}", random.Below(20)), ++value};
+        std::erase_if(model, [&](const auto& old) { return old.first == row.first; });
+        model.push_back(row);
+      }
+      ASSERT_TRUE(Append(*table, rows).ok());
+      if (random.Below(3) == 0) ASSERT_TRUE(Flush(*table).ok());
+      ASSERT_EQ(Read(*table), model);
+
+      ReadOptions page;
+      page.offset = random.Below(12);
+      page.limit = random.Below(12);
+      page.batch_rows = 1 + random.Below(5);
+      const auto least = static_cast<int64_t>(random.Below(static_cast<uint64_t>(value) + 1));
+      const bool filtered = random.Below(2) == 0;
+      if (filtered) page.filter = std::make_shared<ValueRange>(least, least + 15);
+      KeyedRows expected;
+      for (const auto& row : model) {
+        if (!filtered || (row.second >= least && row.second <= least + 15)) expected.push_back(row);
+      }
+      const size_t skipped = std::min<size_t>(page.offset, expected.size());
+      expected.erase(expected.begin(), expected.begin() + static_cast<int64_t>(skipped));
+      if (expected.size() > *page.limit) expected.resize(*page.limit);
+      ASSERT_EQ(Read(*table, page), expected) << "offset " << page.offset << " limit " << *page.limit;
+    }
+  }
+}
+
+TEST_F(CatalogTest, UnknownColumnsAreRefusedByName) {
+  const auto catalog = OpenCatalog();
+  const auto table = catalog->Create("exp").ValueOrDie();
+  ReadOptions options;
+  options.columns = {"id", "nothing"};
+  const auto stream = table->Scan(options);
+  EXPECT_TRUE(Is(stream.status(), ErrorKind::kInvalid));
+  EXPECT_NE(stream.status().message().find("nothing"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace sarissa::engine
