@@ -18,8 +18,9 @@ test:
 	scripts/test
 
 bench: build
+	cmake --build --preset release --target load_generator -j $(JOBS)
 	scripts/bootstrap --test
-	.venv/bin/python bench/run.py
+	.venv/bin/python bench/run.py $(BENCH_FLAGS)
 
 format:
 	$(SOURCES) | xargs -r clang-format-19 -i

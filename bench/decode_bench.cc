@@ -1,4 +1,5 @@
-// How fast append bodies become Arrow, and rows become JSON. The main case is one rollout of 8192 tokens with log probabilities.
+// How fast append bodies become Arrow, and rows become JSON. The main case is one rollout of 8192
+// tokens with log probabilities.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
@@ -14,7 +15,8 @@ namespace {
 
 constexpr uint32_t kSeed = 20240501;
 
-// `digits` is how the log probabilities are written: 9 as a float32 prints, 17 as a Python float does.
+// `digits` is how the log probabilities are written: 9 as a float32 prints, 17 as a Python float
+// does.
 std::string MakeRecord(int tokens, int digits, std::mt19937& random) {
   std::uniform_int_distribution<int> token(0, 151'000);
   std::exponential_distribution<double> surprise(2.0);
@@ -46,8 +48,9 @@ void SetRates(benchmark::State& state, size_t bytes, int64_t records) {
 }
 
 void Decode(benchmark::State& state) {
-  const std::string body = MakeBody(static_cast<int>(state.range(0)), static_cast<int>(state.range(1)),
-                                    static_cast<int>(state.range(2)));
+  const std::string body =
+      MakeBody(static_cast<int>(state.range(0)), static_cast<int>(state.range(1)),
+               static_cast<int>(state.range(2)));
   for (auto _ : state) {
     auto decoded = DecodeAppend(body, {}, DecodeOptions{});
     if (!decoded.ok()) state.SkipWithError(decoded.status().message().c_str());
@@ -64,7 +67,8 @@ BENCHMARK(Decode)
     ->Args({1024, 16, 9});
 
 void Encode(benchmark::State& state) {
-  const std::string body = MakeBody(static_cast<int>(state.range(0)), static_cast<int>(state.range(1)), 9);
+  const std::string body =
+      MakeBody(static_cast<int>(state.range(0)), static_cast<int>(state.range(1)), 9);
   const auto decoded = DecodeAppend(body, {}, DecodeOptions{}).ValueOrDie();
   std::string out;
   for (auto _ : state) {

@@ -9,3 +9,27 @@ sarissa_test(NAME memwal_test ROOMS memwal
   SOURCES memwal/formats_test.cc memwal/memtable_test.cc memwal/shard_writer_test.cc)
 sarissa_test(NAME store_simulation_test ROOMS engine LABEL simulation SOURCES simulation/store_simulation_test.cc)
 sarissa_test(NAME engine_test ROOMS engine SOURCES engine/catalog_test.cc engine/dictionary_limit_test.cc)
+sarissa_test(NAME lance_table_test ROOMS lance
+  SOURCES lance/manifest_test.cc lance/table_test.cc lance/deletion_vector_test.cc lance/btree_test.cc
+          lance/bloom_filter_test.cc lance/commit_test.cc)
+if(TARGET sarissa_lance)
+  add_executable(lance_table_tool lance/lance_table_tool.cc)
+  target_include_directories(lance_table_tool PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/..")
+  target_link_libraries(lance_table_tool PRIVATE sarissa_lance sarissa_flags)
+endif()
+sarissa_test(NAME rollout_test ROOMS rollout
+  SOURCES rollout/store_name_test.cc rollout/timestamp_test.cc rollout/text_codecs_test.cc rollout/record_schema_test.cc
+          rollout/record_decoder_test.cc rollout/record_encoder_test.cc rollout/record_filter_test.cc
+          rollout/record_property_test.cc)
+sarissa_test(NAME lance_file_reader_test ROOMS lance SOURCES lance/file_reader_test.cc)
+if(TARGET sarissa_lance)
+  add_executable(lance_read_tool lance/lance_read_tool.cc)
+  target_include_directories(lance_read_tool PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/..")
+  target_link_libraries(lance_read_tool PRIVATE sarissa_lance sarissa_flags)
+endif()
+sarissa_test(NAME lance_file_writer_test ROOMS lance SOURCES lance/file_writer_test.cc lance/schema_test.cc)
+if(TARGET sarissa_lance)
+  add_executable(lance_file_tool lance/lance_file_tool.cc)
+  target_include_directories(lance_file_tool PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/..")
+  target_link_libraries(lance_file_tool PRIVATE sarissa_lance sarissa_flags)
+endif()

@@ -57,7 +57,7 @@ struct ObjectInfo {
 
 struct ListOptions {
   // Only names greater than this one (byte order).
-  std::string start_after;
+  std::string start_after = {};
   // At most this many entries; 0 = all.
   uint64_t limit = 0;
   // Without it the listing stops at the next '/' after the prefix: `objects` holds the direct

@@ -41,7 +41,8 @@ Status BadCharacter(std::string_view text) {
 
 Result<size_t> Base64DecodedSize(std::string_view text) {
   if (text.size() % 4 != 0) {
-    return Error(ErrorKind::kInvalid, "invalid base64: length {} is not a multiple of 4 (padding is required)",
+    return Error(ErrorKind::kInvalid,
+                 "invalid base64: length {} is not a multiple of 4 (padding is required)",
                  text.size());
   }
   return text.size() / 4 * 3 - Padding(text);
@@ -67,7 +68,8 @@ Status DecodeBase64(std::string_view text, uint8_t* out) {
     seen |= bits;
     const uint32_t unused = padding == 1 ? 0xFF : 0xFFFF;
     if ((seen & kBad) == 0 && (bits & unused) != 0) {
-      return Error(ErrorKind::kInvalid, "invalid base64: unused bits before the padding are not zero");
+      return Error(ErrorKind::kInvalid,
+                   "invalid base64: unused bits before the padding are not zero");
     }
     out[0] = static_cast<uint8_t>(bits >> 16);
     if (padding == 1) out[1] = static_cast<uint8_t>(bits >> 8);

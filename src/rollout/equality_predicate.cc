@@ -107,8 +107,9 @@ Status EqualityPredicate::Evaluate(const arrow::RecordBatch& batch,
                    condition.column);
     }
     const auto* text = std::get_if<std::string>(&condition.value);
-    const Status status = text != nullptr ? MatchText(array, *text, keep)
-                                          : MatchBool(*array, std::get<bool>(condition.value), keep);
+    const Status status = text != nullptr
+                              ? MatchText(array, *text, keep)
+                              : MatchBool(*array, std::get<bool>(condition.value), keep);
     if (!status.ok()) return Annotate(status, condition.column);
   }
   return Status::OK();

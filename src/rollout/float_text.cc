@@ -18,7 +18,9 @@ constexpr std::array<double, 23> kPowersOfTen = {1e0,  1e1,  1e2,  1e3,  1e4,  1
 constexpr int kMaxExactPower = 22;
 constexpr int kMaxDigits = 19;  // any 19 digits fit 64 bits
 
-bool IsDigit(char c) { return static_cast<unsigned char>(c - '0') < 10; }
+bool IsDigit(char c) {
+  return static_cast<unsigned char>(c - '0') < 10;
+}
 
 // Whether a non-zero number is smaller than one: tells underflow from overflow.
 bool IsBelowOne(std::string_view token) {
@@ -87,8 +89,8 @@ const char* ParseFloat32Fast(const char* at, const char* end, float& out) {
                     : value * kPowersOfTen[static_cast<size_t>(power)];
   if (mantissa != 0) {
     if (value < std::numeric_limits<float>::min() || value > 3e38) return nullptr;
-    // Two roundings leave `value` within two units of the exact number, so narrowing it is right unless it lies that close to
-    // the middle between two floats.
+    // Two roundings leave `value` within two units of the exact number, so narrowing it is right
+    // unless it lies that close to the middle between two floats.
     const uint64_t low = std::bit_cast<uint64_t>(value) & 0x1FFFFFFFU;
     if (low - 0x0FFFFFFCU <= 8) return nullptr;
   }

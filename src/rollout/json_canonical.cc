@@ -21,8 +21,10 @@ struct Member {
 };
 
 void AppendMembers(std::vector<Member>& members, std::string_view values, std::string& out) {
-  std::stable_sort(members.begin(), members.end(),
-                   [](const Member& a, const Member& b) { return a.key < b.key; });
+  // Equal keys stay in the order of the text.
+  std::sort(members.begin(), members.end(), [](const Member& a, const Member& b) {
+    return a.key != b.key ? a.key < b.key : a.begin < b.begin;
+  });
   bool first = true;
   out.push_back('{');
   for (size_t i = 0; i < members.size(); ++i) {

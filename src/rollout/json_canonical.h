@@ -1,5 +1,6 @@
-// The stored form of a `metadata` value: compact JSON, object keys sorted by their UTF-8 bytes at every level, of equal keys
-// the last one kept. Numbers keep their exact text, so integers of any size and every digit survive. Thread safe.
+// The stored form of a `metadata` value: compact JSON, object keys sorted by their UTF-8 bytes at
+// every level, of equal keys the last one kept. Numbers keep their exact text, so integers of any
+// size and every digit survive. Thread safe.
 #pragma once
 
 #include <string>

@@ -7,7 +7,9 @@
 namespace sarissa::rollout {
 namespace {
 
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+bool IsDigit(char c) {
+  return c >= '0' && c <= '9';
+}
 
 void AppendUtf8(uint32_t code_point, std::string& out) {
   const auto put = [&out](uint32_t byte) { out.push_back(static_cast<char>(byte)); };

@@ -1,8 +1,9 @@
-// A strict RFC 8259 reader over one piece of JSON text: the grammar of strings, numbers and skipped values, checked byte by
-// byte. The text must be UTF-8 already (see utf8.h); escapes that name a lone surrogate are errors.
+// A strict RFC 8259 reader over one piece of JSON text: the grammar of strings, numbers and skipped
+// values, checked byte by byte. The text must be UTF-8 already (see utf8.h); escapes that name a
+// lone surrogate are errors.
 //
-// Every Read returns false on a violation and leaves the reason in error(); nothing is allocated per value. The cursor does
-// not own the text. One thread at a time.
+// Every Read returns false on a violation and leaves the reason in error(); nothing is allocated
+// per value. The cursor does not own the text. One thread at a time.
 #pragma once
 
 #include <cstdint>

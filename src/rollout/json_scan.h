@@ -1,4 +1,5 @@
-// Finds the bytes that end or interrupt the plain run of a JSON string, eight at a time. Pure functions, thread safe.
+// Finds the bytes that end or interrupt the plain run of a JSON string, eight at a time. Pure
+// functions, thread safe.
 #pragma once
 
 #include <bit>
@@ -7,9 +8,11 @@
 
 namespace sarissa::rollout {
 
-static_assert(std::endian::native == std::endian::little, "the word scan takes the lowest byte as the first");
+static_assert(std::endian::native == std::endian::little,
+              "the word scan takes the lowest byte as the first");
 
-// The first byte of [at, end) that is a quote, a backslash or a control character; `end` when there is none.
+// The first byte of [at, end) that is a quote, a backslash or a control character; `end` when there
+// is none.
 inline const char* FindStringSpecial(const char* at, const char* end) {
   constexpr uint64_t kOnes = 0x0101010101010101ULL;
   constexpr uint64_t kHighs = 0x8080808080808080ULL;

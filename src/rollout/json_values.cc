@@ -28,9 +28,12 @@ std::string_view KindOfNext(char first) {
   }
 }
 
-bool IsDigit(char c) { return static_cast<unsigned char>(c - '0') < 10; }
+bool IsDigit(char c) {
+  return static_cast<unsigned char>(c - '0') < 10;
+}
 
-// Reads a plain integer of at most 18 digits; leaves the cursor where it was if the text is anything else.
+// Reads a plain integer of at most 18 digits; leaves the cursor where it was if the text is
+// anything else.
 bool ReadShortInt(JsonCursor& cursor, int64_t& out) {
   cursor.SkipSpace();
   const char* at = cursor.position();
@@ -106,7 +109,8 @@ Status ReadJsonInt(JsonCursor& cursor, int64_t low, int64_t high, int64_t& out) 
     }
     const auto read = std::from_chars(token.data(), token.data() + token.size(), out);
     if (read.ec != std::errc()) {
-      return Error(ErrorKind::kInvalid, "{} is out of range {} to {}", token.substr(0, 40), low, high);
+      return Error(ErrorKind::kInvalid, "{} is out of range {} to {}", token.substr(0, 40), low,
+                   high);
     }
   }
   if (out < low || out > high) {
@@ -117,7 +121,8 @@ Status ReadJsonInt(JsonCursor& cursor, int64_t low, int64_t high, int64_t& out) 
 
 Status ReadJsonFloat(JsonCursor& cursor, float& out) {
   const char first = cursor.Peek();
-  if (const char* after = ParseFloat32Fast(cursor.position(), cursor.end(), out); after != nullptr) {
+  if (const char* after = ParseFloat32Fast(cursor.position(), cursor.end(), out);
+      after != nullptr) {
     cursor.MoveTo(after);
     return Status::OK();
   }
@@ -141,9 +146,13 @@ Status ReadJsonText(JsonCursor& cursor, std::string& scratch, std::string_view& 
   return cursor.ReadString(out, scratch) ? Status::OK() : JsonError(cursor);
 }
 
-Status ReadJsonInts(JsonCursor& cursor, std::vector<int32_t>& out) { return ReadInts(cursor, out); }
+Status ReadJsonInts(JsonCursor& cursor, std::vector<int32_t>& out) {
+  return ReadInts(cursor, out);
+}
 
-Status ReadJsonInts(JsonCursor& cursor, std::vector<int8_t>& out) { return ReadInts(cursor, out); }
+Status ReadJsonInts(JsonCursor& cursor, std::vector<int8_t>& out) {
+  return ReadInts(cursor, out);
+}
 
 Status ReadJsonFloats(JsonCursor& cursor, std::vector<float>& out) {
   return ReadItems(cursor, out, [&cursor](float& item) { return ReadJsonFloat(cursor, item); });

@@ -1,5 +1,5 @@
-// Typed JSON values: integers in a range, float32, arrays of them. kInvalid says what was expected or which range was left;
-// the caller adds the place. Thread safe.
+// Typed JSON values: integers in a range, float32, arrays of them. kInvalid says what was expected
+// or which range was left; the caller adds the place. Thread safe.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,8 @@ namespace {
 // One LargeBinary value that is the whole of `payload`.
 Result<std::shared_ptr<arrow::Array>> WholeBufferArray(std::shared_ptr<arrow::Buffer> payload) {
   const std::array<int64_t, 2> offsets = {0, payload->size()};
-  ARROW_ASSIGN_OR_RAISE(std::shared_ptr<arrow::Buffer> buffer, arrow::AllocateBuffer(sizeof(offsets)));
+  ARROW_ASSIGN_OR_RAISE(std::shared_ptr<arrow::Buffer> buffer,
+                        arrow::AllocateBuffer(sizeof(offsets)));
   std::memcpy(buffer->mutable_data(), offsets.data(), sizeof(offsets));
   return std::make_shared<arrow::LargeBinaryArray>(1, std::move(buffer), std::move(payload));
 }
@@ -26,6 +27,7 @@ bool IsLargeText(Column column) {
 template <typename ItemBuilder, typename Item>
 Status AppendItems(arrow::ListBuilder& list, std::span<const Item> items) {
   ARROW_RETURN_NOT_OK(list.Append());
+  if (items.empty()) return Status::OK();
   return static_cast<ItemBuilder&>(*list.value_builder())
       .AppendValues(items.data(), static_cast<int64_t>(items.size()));
 }
@@ -96,7 +98,9 @@ Status RecordColumns::AppendTimestamp(int64_t micros) {
   return builder->Append(micros);
 }
 
-Status RecordColumns::AppendRole(std::string_view role) { return roles_.Append(role); }
+Status RecordColumns::AppendRole(std::string_view role) {
+  return roles_.Append(role);
+}
 
 Status RecordColumns::AppendList(Column column, std::span<const int32_t> items) {
   ARROW_ASSIGN_OR_RAISE(auto* builder, At<arrow::ListBuilder>(column));
@@ -131,7 +135,8 @@ Status RecordColumns::AppendRelationship(std::string_view target_id, std::string
 
 Status RecordColumns::AppendPayload(std::string_view bytes) {
   ARROW_ASSIGN_OR_RAISE(auto* builder, At<arrow::LargeBinaryBuilder>(kBinaryPayload));
-  return builder->Append(bytes);
+  // An empty view may have no address, which the builder would hand to memcpy.
+  return bytes.empty() ? builder->AppendEmptyValue() : builder->Append(bytes);
 }
 
 std::string_view RecordColumns::LastText(Column column) const {

@@ -1,7 +1,8 @@
-// The columns of an append while its records are read: one builder per column of RecordSchema(), cut into batches so that a
-// large payload is a batch of its own and its bytes are never copied.
+// The columns of an append while its records are read: one builder per column of RecordSchema(),
+// cut into batches so that a large payload is a batch of its own and its bytes are never copied.
 //
-// A row is made of one Append per column, in any column order, then FinishRow. Owned by one decode; one thread at a time.
+// A row is made of one Append per column, in any column order, then FinishRow. Owned by one decode;
+// one thread at a time.
 #pragma once
 
 #include <arrow/array/builder_base.h>
@@ -46,9 +47,11 @@ class RecordColumns {
                             std::optional<float> weight);
 
   Status AppendPayload(std::string_view bytes);
-  // Gives the row a payload that stays where it is; the row becomes a batch of its own. A Cut() before the row avoids that the
-  // batch is a slice.
-  void SetLargePayload(std::shared_ptr<arrow::Buffer> payload) { large_payload_ = std::move(payload); }
+  // Gives the row a payload that stays where it is; the row becomes a batch of its own. A Cut()
+  // before the row avoids that the batch is a slice.
+  void SetLargePayload(std::shared_ptr<arrow::Buffer> payload) {
+    large_payload_ = std::move(payload);
+  }
 
   // The last value of a utf8 column.
   std::string_view LastText(Column column) const;

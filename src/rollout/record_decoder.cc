@@ -1,9 +1,5 @@
 #include "rollout/record_decoder.h"
 
-// The checks for running off the end of an unbalanced document are off in release builds unless asked for.
-#define SIMDJSON_CHECK_EOF 1
-#include <simdjson.h>
-
 #include <bitset>
 #include <cstddef>
 #include <optional>
@@ -14,67 +10,47 @@
 #include "rollout/json_values.h"
 #include "rollout/record_columns.h"
 #include "rollout/record_fields.h"
+#include "rollout/utf8.h"
 
 namespace sarissa::rollout {
 namespace {
 
-namespace ondemand = simdjson::ondemand;
-
-// Offsets of utf8 columns are 32 bits. No value is longer than its JSON text and defaults repeat text of the record, so a body
-// below this cannot overflow them.
+// Offsets of utf8 columns are 32 bits. No value is longer than its JSON text and defaults repeat
+// text of the record, so a body below this cannot overflow them.
 constexpr size_t kMaxBodyBytes = (size_t{1} << 31) - 1;
-// A parser's memory grows with the largest document it has seen; only small ones stay with the thread.
-constexpr size_t kKeptParserBytes = size_t{4} << 20;
-
-Status NotJson(simdjson::error_code code) {
-  return Error(ErrorKind::kInvalid, "invalid JSON: {}", simdjson::error_message(code));
-}
-
-// The exact characters of a value. It is not validated beyond its brackets.
-Result<std::string_view> TextOf(ondemand::value& value) {
-  std::string_view text;
-  ondemand::object object;
-  ondemand::array array;
-  simdjson::error_code code = simdjson::SUCCESS;
-  const std::string_view token = value.raw_json_token();
-  if (token.empty()) return NotJson(simdjson::TAPE_ERROR);
-  if (token.front() == '{') {
-    code = value.get_object().get(object);
-    if (code == simdjson::SUCCESS) code = object.raw_json().get(text);
-  } else if (token.front() == '[') {
-    code = value.get_array().get(array);
-    if (code == simdjson::SUCCESS) code = array.raw_json().get(text);
-  } else {
-    text = token;
-  }
-  if (code != simdjson::SUCCESS) return NotJson(code);
-  return text;
-}
-
 class AppendReader {
  public:
-  AppendReader(std::string_view body, const PayloadParts& parts, const DecodeOptions& options,
-               RecordColumns& columns)
-      : body_(body), parts_(parts), options_(options), columns_(columns), fields_(columns) {}
+  AppendReader(std::string_view body, const PayloadParts& parts, const DecodeOptions& options)
+      : cursor_(body, kMaxJsonDepth),
+        begin_(body.data()),
+        parts_(parts),
+        options_(options),
+        fields_(columns_) {}
 
-  Status ReadDocument(ondemand::document& document);
-  DecodedAppend TakeResult() { return std::move(result_); }
+  Status ReadDocument();
+  Result<DecodedAppend> Finish();
 
  private:
-  Status ReadRecords(ondemand::value& value);
-  Status ReadRecord(ondemand::object& record);
-  Status ReadField(ondemand::field& field);
+  // Calls `read_member` with every key of the object that comes next; it takes the value.
+  template <typename ReadMember>
+  Status ReadObject(ReadMember read_member);
+  Status ReadRecords();
+  Status ReadRecord();
+  Status ReadField(std::string_view key);
   Status FillAbsent();
   Status FillPayload();
-  Status SkipUnknown(ondemand::value& value, int depth);
-  Result<std::string_view> KeyOf(ondemand::field& field);
-  Status Place(const Status& status, Column column) const;
+  Status SkipUnknown();
+  Status Malformed(const char* reason);
+  // Names the record, or the record and the field, and the place in the body.
+  Status AtRecord(const Status& status) const;
+  Status AtField(const Status& status, Column column) const;
   std::shared_ptr<arrow::Buffer> Part() const;
 
-  std::string_view body_;  // the parser's copy, padded
+  JsonCursor cursor_;
+  const char* begin_;
   const PayloadParts& parts_;
   const DecodeOptions& options_;
-  RecordColumns& columns_;
+  RecordColumns columns_;
   RecordFieldReader fields_;
   DecodedAppend result_;
   std::string key_;
@@ -83,8 +59,12 @@ class AppendReader {
   std::bitset<kColumnCount> filled_;
 };
 
-Status AppendReader::Place(const Status& status, Column column) const {
-  if (status.ok()) return status;
+Status AppendReader::AtRecord(const Status& status) const {
+  return Error(KindOf(status), "records[{}]: {} (byte {} of the JSON)", index_, status.message(),
+               cursor_.position() - begin_);
+}
+
+Status AppendReader::AtField(const Status& status, Column column) const {
   const std::string& name = RecordSchema()->field(column)->name();
   const bool element = status.message().starts_with('[');
   return Error(KindOf(status), "records[{}].{}{}{}", index_, name, element ? "" : ": ",
@@ -96,43 +76,45 @@ std::shared_ptr<arrow::Buffer> AppendReader::Part() const {
   return found == parts_.end() ? nullptr : found->second;
 }
 
-Result<std::string_view> AppendReader::KeyOf(ondemand::field& field) {
-  const char* quote = field.key().raw() - 1;
-  JsonCursor cursor(std::string_view(quote, static_cast<size_t>(body_.data() + body_.size() - quote)),
-                    0);
-  std::string_view key;
-  if (!cursor.ReadString(key, key_)) return JsonError(cursor);
-  return key;
+Status AppendReader::Malformed(const char* reason) {
+  cursor_.Fail(reason);
+  return JsonError(cursor_);
 }
 
-Status AppendReader::SkipUnknown(ondemand::value& value, int depth) {
-  ARROW_ASSIGN_OR_RAISE(const std::string_view text, TextOf(value));
-  JsonCursor cursor(text, depth);
-  if (cursor.SkipValue() && cursor.AtEnd()) return Status::OK();
-  return JsonError(cursor);
+Status AppendReader::SkipUnknown() {
+  return cursor_.SkipValue() ? Status::OK() : JsonError(cursor_);
 }
 
-Status AppendReader::ReadDocument(ondemand::document& document) {
-  ondemand::object root;
-  if (const auto code = document.get_object().get(root); code != simdjson::SUCCESS) {
-    if (code != simdjson::INCORRECT_TYPE) return NotJson(code);
+template <typename ReadMember>
+Status AppendReader::ReadObject(ReadMember read_member) {
+  cursor_.Take('{');
+  if (!cursor_.Enter()) return JsonError(cursor_);
+  if (!cursor_.Take('}')) {
+    while (true) {
+      std::string_view key;
+      if (cursor_.Peek() != '"') return Malformed("expected a key in an object");
+      if (!cursor_.ReadString(key, key_)) return JsonError(cursor_);
+      if (!cursor_.Take(':')) return Malformed("expected ':' after a key");
+      ARROW_RETURN_NOT_OK(read_member(key));
+      if (cursor_.Take('}')) break;
+      if (!cursor_.Take(',')) return Malformed("expected ',' or '}' in an object");
+    }
+  }
+  cursor_.Leave();
+  return Status::OK();
+}
+
+Status AppendReader::ReadDocument() {
+  if (cursor_.Peek() != '{') {
     return Error(ErrorKind::kInvalid, "the body must be a JSON object with the key 'records'");
   }
   bool found = false;
-  for (auto next : root) {
-    ondemand::field field;
-    if (const auto code = std::move(next).get(field); code != simdjson::SUCCESS) return NotJson(code);
-    ARROW_ASSIGN_OR_RAISE(const std::string_view key, KeyOf(field));
-    if (key == "records") {
-      if (std::exchange(found, true)) return Error(ErrorKind::kInvalid, "duplicate key 'records'");
-      ARROW_RETURN_NOT_OK(ReadRecords(field.value()));
-    } else {
-      ARROW_RETURN_NOT_OK(SkipUnknown(field.value(), kMaxJsonDepth - 1));
-    }
-  }
-  if (document.current_location().error() != simdjson::OUT_OF_BOUNDS) {
-    return Error(ErrorKind::kInvalid, "invalid JSON: content after the end of the document");
-  }
+  ARROW_RETURN_NOT_OK(ReadObject([this, &found](std::string_view key) {
+    if (key != "records") return SkipUnknown();
+    if (std::exchange(found, true)) return Error(ErrorKind::kInvalid, "duplicate key 'records'");
+    return ReadRecords();
+  }));
+  if (!cursor_.AtEnd()) return Malformed("invalid JSON: content after the end of the document");
   if (!found) return Error(ErrorKind::kInvalid, "missing key 'records'");
   if (index_ == 0) return Error(ErrorKind::kInvalid, "records must not be empty");
   if (!parts_.empty() && parts_.rbegin()->first >= index_) {
@@ -142,60 +124,53 @@ Status AppendReader::ReadDocument(ondemand::document& document) {
   return Status::OK();
 }
 
-Status AppendReader::ReadRecords(ondemand::value& value) {
-  ondemand::array records;
-  if (const auto code = value.get_array().get(records); code != simdjson::SUCCESS) {
-    if (code != simdjson::INCORRECT_TYPE) return NotJson(code);
-    return Error(ErrorKind::kInvalid, "records: expected an array");
-  }
-  for (auto next : records) {
-    ondemand::value item;
-    if (const auto code = std::move(next).get(item); code != simdjson::SUCCESS) return NotJson(code);
-    ondemand::object record;
-    if (const auto code = item.get_object().get(record); code != simdjson::SUCCESS) {
-      if (code != simdjson::INCORRECT_TYPE) return NotJson(code);
-      return Error(ErrorKind::kInvalid, "records[{}]: expected an object", index_);
+Status AppendReader::ReadRecords() {
+  if (!cursor_.Take('[')) return Annotate(UnexpectedJson(cursor_, "an array"), "records");
+  if (!cursor_.Enter()) return JsonError(cursor_);
+  if (!cursor_.Take(']')) {
+    while (true) {
+      ARROW_RETURN_NOT_OK(ReadRecord());
+      ++index_;
+      if (cursor_.Take(']')) break;
+      if (!cursor_.Take(',')) return Malformed("records: expected ',' or ']'");
     }
-    ARROW_RETURN_NOT_OK(ReadRecord(record));
-    ++index_;
   }
+  cursor_.Leave();
   return Status::OK();
 }
 
-Status AppendReader::ReadRecord(ondemand::object& record) {
+Status AppendReader::ReadRecord() {
+  if (cursor_.Peek() != '{') return AtRecord(UnexpectedJson(cursor_, "an object"));
   if (const auto part = Part(); part != nullptr && part->size() >= env::kMapThresholdBytes) {
     ARROW_RETURN_NOT_OK(columns_.Cut());
   }
   seen_.reset();
   filled_.reset();
   fields_.BeginRow();
-  for (auto next : record) {
-    ondemand::field field;
-    if (const auto code = std::move(next).get(field); code != simdjson::SUCCESS) {
-      return Annotate(NotJson(code), fmt::format("records[{}]", index_));
-    }
-    ARROW_RETURN_NOT_OK(ReadField(field));
-  }
+  Status placed;
+  const Status status = ReadObject([this, &placed](std::string_view key) {
+    placed = ReadField(key);
+    return placed;
+  });
+  if (!placed.ok()) return placed;
+  if (!status.ok()) return AtRecord(status);
   ARROW_RETURN_NOT_OK(FillAbsent());
   const Status payload = FillPayload();
-  if (!payload.ok()) return Place(payload, kPayloadSize);
+  if (!payload.ok()) return AtField(payload, kPayloadSize);
   result_.ids.emplace_back(columns_.LastText(kId));
   return columns_.FinishRow();
 }
 
-Status AppendReader::ReadField(ondemand::field& field) {
-  ARROW_ASSIGN_OR_RAISE(const std::string_view key, KeyOf(field));
+Status AppendReader::ReadField(std::string_view key) {
   const std::optional<Column> column = FindColumn(key);
   if (!column.has_value()) {
-    const Status status = SkipUnknown(field.value(), kMaxJsonDepth - 3);
-    return status.ok() ? status
-                       : Annotate(status, fmt::format("records[{}].{}", index_, key));
+    const Status status = SkipUnknown();
+    return status.ok() ? status : AtRecord(status);
   }
-  if (seen_[*column]) return Place(Error(ErrorKind::kInvalid, "duplicate key"), *column);
+  if (seen_[*column]) return AtField(Error(ErrorKind::kInvalid, "duplicate key"), *column);
   seen_.set(*column);
-  ARROW_ASSIGN_OR_RAISE(const std::string_view text, TextOf(field.value()));
-  const Result<bool> filled = fields_.Read(*column, text);
-  if (!filled.ok()) return Place(filled.status(), *column);
+  const Result<bool> filled = fields_.Read(*column, cursor_);
+  if (!filled.ok()) return AtField(filled.status(), *column);
   filled_.set(*column, *filled);
   return Status::OK();
 }
@@ -207,7 +182,7 @@ Status AppendReader::FillAbsent() {
     switch (column) {
       case kId:
       case kRolloutId:
-        return Place(Error(ErrorKind::kInvalid, "missing required field"), column);
+        return AtField(Error(ErrorKind::kInvalid, "missing required field"), column);
       case kProblemId:
         ARROW_RETURN_NOT_OK(columns_.AppendText(kProblemId, columns_.LastText(kRolloutId)));
         break;
@@ -216,7 +191,7 @@ Status AppendReader::FillAbsent() {
         break;
       case kRole: {
         const Status status = columns_.AppendRole("assistant");
-        if (!status.ok()) return Place(status, kRole);
+        if (!status.ok()) return AtField(status, kRole);
         break;
       }
       case kCreatedAt:
@@ -262,21 +237,9 @@ Status AppendReader::FillPayload() {
   return columns_.AppendPayload(bytes);
 }
 
-Result<DecodedAppend> DecodeWith(ondemand::parser& parser, std::string_view body,
-                                 const PayloadParts& parts, const DecodeOptions& options) {
-  const simdjson::padded_string padded(body);
-  if (padded.data() == nullptr) return Status::OutOfMemory("no memory for a copy of the body");
-  ondemand::document document;
-  if (const auto code = parser.iterate(padded).get(document); code != simdjson::SUCCESS) {
-    return NotJson(code);
-  }
-  RecordColumns columns;
-  const std::string_view copy(padded.data(), padded.size());
-  AppendReader reader(copy, parts, options, columns);
-  ARROW_RETURN_NOT_OK(reader.ReadDocument(document));
-  DecodedAppend result = reader.TakeResult();
-  ARROW_ASSIGN_OR_RAISE(result.batches, columns.Finish());
-  return result;
+Result<DecodedAppend> AppendReader::Finish() {
+  ARROW_ASSIGN_OR_RAISE(result_.batches, columns_.Finish());
+  return std::move(result_);
 }
 
 }  // namespace
@@ -287,13 +250,10 @@ Result<DecodedAppend> DecodeAppend(std::string_view body, const PayloadParts& pa
     return Error(ErrorKind::kInvalid, "the JSON is {} bytes; at most {} are accepted", body.size(),
                  kMaxBodyBytes);
   }
-  if (body.size() > kKeptParserBytes) {
-    ondemand::parser parser;
-    return DecodeWith(parser, body, parts, options);
-  }
-  // One parser per thread: it only holds scratch memory, which is worth keeping from request to request.
-  thread_local ondemand::parser parser;
-  return DecodeWith(parser, body, parts, options);
+  if (!IsUtf8(body)) return Error(ErrorKind::kInvalid, "invalid JSON: the body is not UTF-8");
+  AppendReader reader(body, parts, options);
+  ARROW_RETURN_NOT_OK(reader.ReadDocument());
+  return reader.Finish();
 }
 
 }  // namespace sarissa::rollout

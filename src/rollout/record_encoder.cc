@@ -65,7 +65,8 @@ const std::vector<std::string>& JsonColumns() {
 Status EncodeRecords(const arrow::RecordBatch& batch, int64_t first, int64_t count,
                      std::string& out) {
   if (first < 0 || count < 0 || first > batch.num_rows() || count > batch.num_rows() - first) {
-    return Error(ErrorKind::kInternal, "rows {}+{} of a batch of {}", first, count, batch.num_rows());
+    return Error(ErrorKind::kInternal, "rows {}+{} of a batch of {}", first, count,
+                 batch.num_rows());
   }
   ARROW_ASSIGN_OR_RAISE(const auto members, MakeMembers(batch));
   for (int64_t row = first; row < first + count; ++row) {

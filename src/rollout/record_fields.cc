@@ -15,8 +15,6 @@
 namespace sarissa::rollout {
 namespace {
 
-// A field's value lies inside the document, the array of records and the record.
-constexpr int kFieldDepth = kMaxJsonDepth - 3;
 constexpr size_t kLongestKey = 32;
 
 // Columns by the length of their name: few share one, so a lookup compares once or twice.
@@ -32,7 +30,9 @@ KeyTable MakeKeyTable() {
 }
 
 // What null means for a field that is not simply nullable.
-bool NullMeansDefault(Column column) { return column == kProblemId || column == kCreatedAt; }
+bool NullMeansDefault(Column column) {
+  return column == kProblemId || column == kCreatedAt;
+}
 
 Status Malformed(JsonCursor& cursor, const char* reason) {
   cursor.Fail(reason);
@@ -55,17 +55,11 @@ void RecordFieldReader::BeginRow() {
   inline_payload_.reset();
 }
 
-Result<bool> RecordFieldReader::Read(Column column, std::string_view text) {
-  JsonCursor cursor(text, kFieldDepth);
-  bool filled = true;
+Result<bool> RecordFieldReader::Read(Column column, JsonCursor& cursor) {
   const bool nullable = RecordSchema()->field(column)->nullable() && column != kRelationships;
-  if ((nullable || NullMeansDefault(column)) && cursor.TakeLiteral("null")) {
-    filled = false;
-  } else {
-    ARROW_RETURN_NOT_OK(ReadValue(column, cursor));
-  }
-  if (!cursor.AtEnd()) return Malformed(cursor, "malformed JSON value");
-  return filled;
+  if ((nullable || NullMeansDefault(column)) && cursor.TakeLiteral("null")) return false;
+  ARROW_RETURN_NOT_OK(ReadValue(column, cursor));
+  return true;
 }
 
 Status RecordFieldReader::ReadValue(Column column, JsonCursor& cursor) {
@@ -183,7 +177,8 @@ Status RecordFieldReader::ReadRelationship(JsonCursor& cursor) {
     std::string_view value;
     if (cursor.Peek() != '"') return Malformed(cursor, "expected a key in an object");
     if (!cursor.ReadString(key, scratch_)) return JsonError(cursor);
-    const auto which = static_cast<size_t>(std::find(kKeys.begin(), kKeys.end(), key) - kKeys.begin());
+    const auto which =
+        static_cast<size_t>(std::find(kKeys.begin(), kKeys.end(), key) - kKeys.begin());
     if (!cursor.Take(':')) return Malformed(cursor, "expected ':' after a key");
     if (which < kKeys.size() && std::exchange(seen[which], true)) {
       return Error(ErrorKind::kInvalid, "duplicate key '{}'", kKeys[which]);

@@ -1,5 +1,6 @@
-// The value of one field of one record, from its JSON text into its column: the type, range and null rules of every column.
-// Errors are kInvalid without the place (record and field), which the caller knows. One thread at a time.
+// The value of one field of one record, from the JSON into its column: the type, range and null
+// rules of every column. Errors are kInvalid without the place (record and field), which the caller
+// knows. One thread at a time.
 #pragma once
 
 #include <arrow/buffer.h>
@@ -31,9 +32,9 @@ class RecordFieldReader {
  public:
   explicit RecordFieldReader(RecordColumns& columns) : columns_(columns) {}
 
-  // Reads `text`, which is one value and white space, into `column`. False if the value was null and the column takes its
-  // default instead. binary_payload and payload_size are kept for the end of the row as well.
-  Result<bool> Read(Column column, std::string_view text);
+  // Takes one value into `column`. False if the value was null and the column takes its default
+  // instead. binary_payload is only kept for the end of the row, payload_size is kept as well.
+  Result<bool> Read(Column column, JsonCursor& cursor);
 
   void BeginRow();
   const std::optional<int64_t>& payload_size() const { return payload_size_; }

@@ -16,14 +16,16 @@ namespace sarissa::rollout {
 namespace {
 
 constexpr std::array<std::string_view, 7> kTextKeys = {
-    "rollout_id", "problem_id", "policy_version", "role", "artifact_type", "dataset", "content_type"};
+    "rollout_id",    "problem_id", "policy_version", "role",
+    "artifact_type", "dataset",    "content_type"};
 constexpr std::string_view kBoolKey = "include_in_training";
 
 Status BadFilters(std::string_view reason) {
   return Error(ErrorKind::kInvalid, "invalid filters: {}", reason);
 }
 
-Status ReadCondition(JsonCursor& cursor, const std::string& key, std::vector<Condition>& conditions) {
+Status ReadCondition(JsonCursor& cursor, const std::string& key,
+                     std::vector<Condition>& conditions) {
   if (key == kBoolKey) {
     bool value = false;
     ARROW_RETURN_NOT_OK(ReadJsonBool(cursor, value));

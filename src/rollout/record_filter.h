@@ -9,9 +9,9 @@
 
 namespace sarissa::rollout {
 
-// Keys: rollout_id, problem_id, policy_version, role, artifact_type, dataset, content_type (strings; "" means no condition),
-// include_in_training (boolean). Anything else is kInvalid and names the key. Null when there is no condition. A null column
-// never matches.
+// Keys: rollout_id, problem_id, policy_version, role, artifact_type, dataset, content_type
+// (strings; "" means no condition), include_in_training (boolean). Anything else is kInvalid and
+// names the key. Null when there is no condition. A null column never matches.
 Result<std::shared_ptr<const engine::Predicate>> ParseFilters(std::string_view json);
 
 }  // namespace sarissa::rollout

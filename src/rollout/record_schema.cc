@@ -12,9 +12,9 @@ std::shared_ptr<arrow::DataType> ListOf(std::shared_ptr<arrow::DataType> item) {
 std::shared_ptr<arrow::Schema> MakeSchema() {
   using arrow::field;
   constexpr bool kRequired = false;
-  const auto relationship = arrow::struct_({field("target_id", arrow::utf8()),
-                                            field("relation", arrow::utf8()),
-                                            field("weight", arrow::float32())});
+  const auto relationship =
+      arrow::struct_({field("target_id", arrow::utf8()), field("relation", arrow::utf8()),
+                      field("weight", arrow::float32())});
   return arrow::schema({
       field("id", arrow::utf8(), kRequired,
             arrow::key_value_metadata({"lance-schema:unenforced-primary-key"}, {"true"})),

@@ -1,4 +1,5 @@
-// The 36 columns of a rollout table, in physical order, as the original makes them (primary key `id`).
+// The 36 columns of a rollout table, in physical order, as the original makes them (primary key
+// `id`).
 #pragma once
 
 #include <arrow/type.h>

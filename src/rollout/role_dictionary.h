@@ -1,5 +1,6 @@
-// The `role` column while it is built: int8 codes into the distinct roles in order of first use. A batch has the roles it
-// uses; the limit counts the distinct roles of the whole request. One thread at a time.
+// The `role` column while it is built: int8 codes into the distinct roles in order of first use. A
+// batch has the roles it uses; the limit counts the distinct roles of the whole request. One thread
+// at a time.
 #pragma once
 
 #include <arrow/array/array_base.h>

@@ -16,8 +16,8 @@ bool IsWord(char c) {
 
 Status CheckStoreName(std::string_view name) {
   if (name.empty() || name.size() > kMaxNameBytes) {
-    return Error(ErrorKind::kInvalid, "invalid store name: must be 1 to {} bytes, got {}", kMaxNameBytes,
-                 name.size());
+    return Error(ErrorKind::kInvalid, "invalid store name: must be 1 to {} bytes, got {}",
+                 kMaxNameBytes, name.size());
   }
   const bool legal = IsWord(name.front()) && std::all_of(name.begin(), name.end(), [](char c) {
                        return IsWord(c) || c == '.' || c == '-';

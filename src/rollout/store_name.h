@@ -1,4 +1,5 @@
-// Names of stores: 1-128 bytes, [A-Za-z0-9_][A-Za-z0-9._-]*, not reserved. The defence against path traversal.
+// Names of stores: 1-128 bytes, [A-Za-z0-9_][A-Za-z0-9._-]*, not reserved. The defence against path
+// traversal.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
-// Reads strings out of a column whichever way it stores them: utf8, large utf8, or a dictionary of one of these (also a slice).
-// Holds the array; thread safe once made.
+// Reads strings out of a column whichever way it stores them: utf8, large utf8, or a dictionary of
+// one of these (also a slice). Holds the array; thread safe once made.
 #pragma once
 
 #include <arrow/array/array_base.h>

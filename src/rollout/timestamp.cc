@@ -14,7 +14,8 @@ constexpr int64_t kSecondsPerDay = 86'400;
 constexpr int64_t kMinYear = -262'143;
 constexpr int64_t kMaxYear = 262'142;
 
-// The proleptic Gregorian calendar over 400-year eras that start in March, so that the leap day comes last.
+// The proleptic Gregorian calendar over 400-year eras that start in March, so that the leap day
+// comes last.
 int64_t DaysFromCivil(int64_t year, int64_t month, int64_t day) {
   if (month <= 2) --year;
   const int64_t era = (year >= 0 ? year : year - 399) / 400;
@@ -36,7 +37,8 @@ Civil CivilFromDays(int64_t days) {
   const int64_t day_of_era = days - era * 146'097;
   const int64_t year_of_era =
       (day_of_era - day_of_era / 1460 + day_of_era / 36'524 - day_of_era / 146'096) / 365;
-  const int64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+  const int64_t day_of_year =
+      day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
   const int64_t shifted = (5 * day_of_year + 2) / 153;
   const int64_t month = shifted < 10 ? shifted + 3 : shifted - 9;
   return Civil{year_of_era + era * 400 + (month <= 2 ? 1 : 0), month,
@@ -138,7 +140,8 @@ Result<int64_t> ParseTimestamp(std::string_view text) {
   int64_t day = 0;
   if (!reader.Year(year)) return Bad("bad year");
   if (!reader.Take('-') || !reader.Number(2, 1, 12, month)) return Bad("bad month");
-  if (!reader.Take('-') || !reader.Number(2, 1, DaysInMonth(year, month), day)) return Bad("bad day");
+  if (!reader.Take('-') || !reader.Number(2, 1, DaysInMonth(year, month), day))
+    return Bad("bad day");
   if (!reader.TakeAny("Tt ")) return Bad("expected 'T' or a space after the date");
   int64_t hour = 0;
   int64_t minute = 0;

@@ -9,9 +9,9 @@
 
 namespace sarissa::rollout {
 
-// Date, `T` or space, time, zone (`Z` or an offset below 24 hours, with or without its colon). Years outside 0000-9999 carry a
-// sign and up to six digits. Digits beyond microseconds are cut off. Second 60 is the second after 59. kInvalid with what is
-// missing or out of range.
+// Date, `T` or space, time, zone (`Z` or an offset below 24 hours, with or without its colon).
+// Years outside 0000-9999 carry a sign and up to six digits. Digits beyond microseconds are cut
+// off. Second 60 is the second after 59. kInvalid with what is missing or out of range.
 Result<int64_t> ParseTimestamp(std::string_view text);
 
 // `YYYY-MM-DDThh:mm:ss[.mmm|.uuuuuu]Z`; years outside 0000-9999 with a sign.

@@ -26,11 +26,21 @@ void AppendInt(Int value, std::string& out) {
   out.append(text.data(), static_cast<size_t>(written.ptr - text.data()));
 }
 
-void AppendItem(float value, std::string& out) { AppendFloat32(value, out); }
-void AppendItem(int8_t value, std::string& out) { AppendInt(static_cast<int>(value), out); }
-void AppendItem(int32_t value, std::string& out) { AppendInt(value, out); }
-void AppendItem(int64_t value, std::string& out) { AppendInt(value, out); }
-void AppendItem(bool value, std::string& out) { out.append(value ? "true" : "false"); }
+void AppendItem(float value, std::string& out) {
+  AppendFloat32(value, out);
+}
+void AppendItem(int8_t value, std::string& out) {
+  AppendInt(static_cast<int>(value), out);
+}
+void AppendItem(int32_t value, std::string& out) {
+  AppendInt(value, out);
+}
+void AppendItem(int64_t value, std::string& out) {
+  AppendInt(value, out);
+}
+void AppendItem(bool value, std::string& out) {
+  out.append(value ? "true" : "false");
+}
 
 class TextWriter final : public ValueWriter {
  public:

@@ -1,4 +1,5 @@
-// Writes the values of one column of a batch as JSON. Each kind of column has its writer; see MakeValueWriter. Immutable.
+// Writes the values of one column of a batch as JSON. Each kind of column has its writer; see
+// MakeValueWriter. Immutable.
 #pragma once
 
 #include <arrow/array/array_base.h>

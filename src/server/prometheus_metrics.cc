@@ -12,6 +12,8 @@
 #include <mutex>
 #include <utility>
 
+#include "env/posix/process_stats.h"
+
 namespace sarissa::server {
 namespace {
 
@@ -112,9 +114,9 @@ std::string PrometheusMetrics::Render() {
   if (getrusage(RUSAGE_SELF, &usage) == 0) {
     GetGauge("process_cpu_seconds_total", "User and system CPU time of this process.", {})
         .Set(Seconds(usage.ru_utime) + Seconds(usage.ru_stime));
-    GetGauge("process_resident_memory_max_bytes", "Largest resident set of this process so far.", {})
-        .Set(static_cast<double>(usage.ru_maxrss) * 1024);
   }
+  GetGauge("process_resident_memory_bytes", "Resident set of this process.", {})
+      .Set(static_cast<double>(env::ResidentBytes()));
   return prometheus::TextSerializer().Serialize(state_->registry.Collect());
 }
 

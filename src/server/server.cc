@@ -96,7 +96,8 @@ uint16_t Server::port() const {
 std::string Server::address() const {
   const auto endpoint = state_->endpoint();
   const std::string host = endpoint.address().to_string();
-  return fmt::format(endpoint.address().is_v6() ? "[{}]:{}" : "{}:{}", host, endpoint.port());
+  if (endpoint.address().is_v6()) return fmt::format("[{}]:{}", host, endpoint.port());
+  return fmt::format("{}:{}", host, endpoint.port());
 }
 
 Status Server::Drain() {

@@ -9,22 +9,26 @@ std::span<const uint8_t> BytesOf(const std::string& text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
-Status MakeDirectory(env::FileSystem& file_system, const std::string& path) {
+// Makes `path` and its parents. Each new entry is made durable: what is stored below must not vanish with it.
+Status MakeDirectories(env::FileSystem& file_system, const std::string& path) {
   const Status made = file_system.CreateDirectory(path);
-  if (Is(made, ErrorKind::kAlreadyExists)) return Status::OK();
-  return made;
+  if (made.ok() || Is(made, ErrorKind::kNotFound)) {
+    const size_t slash = path.rfind('/');
+    const std::string parent = slash == std::string::npos ? "." : path.substr(0, slash);
+    if (made.ok()) return file_system.SyncDirectory(parent.empty() ? "/" : parent);
+    if (parent.empty() || parent == ".") return made;
+    ARROW_RETURN_NOT_OK(MakeDirectories(file_system, parent));
+    return MakeDirectories(file_system, path);
+  }
+  return Is(made, ErrorKind::kAlreadyExists) ? Status::OK() : made;
 }
 
 }  // namespace
 
 Result<std::string> PrepareSpoolDirectory(env::FileSystem& file_system,
                                           const std::string& data_dir) {
-  std::string path = data_dir;
-  ARROW_RETURN_NOT_OK(MakeDirectory(file_system, path));
-  for (const char* part : {"/_sarissa", "/spool"}) {
-    path += part;
-    ARROW_RETURN_NOT_OK(MakeDirectory(file_system, path));
-  }
+  const std::string path = data_dir + "/_sarissa/spool";
+  ARROW_RETURN_NOT_OK(MakeDirectories(file_system, path));
   return path;
 }
 

@@ -14,7 +14,7 @@
 
 namespace sarissa::server {
 
-// Makes `<data_dir>/_sarissa/spool`; directories that exist are fine.
+// Makes `<data_dir>/_sarissa/spool` with its parents; directories that exist are fine. `data_dir` has no trailing '/'.
 Result<std::string> PrepareSpoolDirectory(env::FileSystem& file_system, const std::string& data_dir);
 
 class Spool {

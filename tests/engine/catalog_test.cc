@@ -221,7 +221,9 @@ TEST_F(CatalogTest, ReadsAgreeWithAModelWhateverTheTiers) {
         model.push_back(row);
       }
       ASSERT_TRUE(Append(*table, rows).ok());
-      if (random.Below(3) == 0) ASSERT_TRUE(Flush(*table).ok());
+      if (random.Below(3) == 0) {
+        ASSERT_TRUE(Flush(*table).ok());
+      }
       ASSERT_EQ(Read(*table), model);
 
       ReadOptions page;

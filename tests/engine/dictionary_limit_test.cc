@@ -1,6 +1,9 @@
 #include "engine/dictionary_limit.h"
 
-#include <arrow/array/builder_dict.h>
+#include <arrow/array.h>
+#include <arrow/array/builder_binary.h>
+#include <arrow/array/builder_primitive.h>
+#include <arrow/record_batch.h>
 #include <gtest/gtest.h>
 
 namespace sarissa::engine {

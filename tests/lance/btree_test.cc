@@ -19,9 +19,15 @@ namespace {
 using Ids = std::vector<uint64_t>;
 
 template <typename Builder, typename Value>
-std::shared_ptr<arrow::Array> ArrayOf(const std::vector<std::optional<Value>>& values, Builder builder = {}) {
+std::shared_ptr<arrow::Array> Filled(Builder& builder, const std::vector<std::optional<Value>>& values) {
   for (const auto& value : values) EXPECT_TRUE((value ? builder.Append(*value) : builder.AppendNull()).ok());
   return *builder.Finish();
+}
+
+template <typename Builder, typename Value>
+std::shared_ptr<arrow::Array> ArrayOf(const std::vector<std::optional<Value>>& values) {
+  Builder builder(arrow::default_memory_pool());
+  return Filled<Builder, Value>(builder, values);
 }
 
 TEST(BTree, SortsByValueThenIdWithNullsFirst) {
@@ -35,9 +41,7 @@ TEST(BTree, SortsByValueThenIdWithNullsFirst) {
   ASSERT_VALUE(const auto reader, FileReader::Open(object));
   ASSERT_VALUE(const auto columns, reader->AllColumns());
   ASSERT_VALUE(const auto rows, reader->Read(columns, 0, reader->num_rows()));
-  EXPECT_EQ(rows->column(1)->ToString(), ArrayOf<arrow::UInt64Builder>(
-                                             std::vector<std::optional<uint64_t>>{3, 9, 7, 2, 4, 1, 5})
-                                             ->ToString());
+  EXPECT_EQ(rows->column(1)->ToString(), (ArrayOf<arrow::UInt64Builder, uint64_t>({3, 9, 7, 2, 4, 1, 5}))->ToString());
   ASSERT_VALUE(const auto lookup_object, world.store().Open("i/page_lookup.lance"));
   ASSERT_VALUE(const auto lookup, FileReader::Open(lookup_object));
   EXPECT_EQ(lookup->num_rows(), 3u);
@@ -86,6 +90,7 @@ TEST(BTree, FloatsHaveNanLastAndOneZero) {
 TEST(BTree, ScalarTypesOfKeysAreFound) {
   test::TableWorld world;
   const auto timestamp = arrow::timestamp(arrow::TimeUnit::MICRO, "UTC");
+  arrow::TimestampBuilder timestamps(timestamp, arrow::default_memory_pool());
   const std::vector<std::pair<std::shared_ptr<arrow::Array>, std::shared_ptr<arrow::Scalar>>> cases = {
       {ArrayOf<arrow::Int32Builder, int32_t>({3, -5, 3}), std::make_shared<arrow::Int32Scalar>(3)},
       {ArrayOf<arrow::UInt64Builder, uint64_t>({~0ULL, 1, ~0ULL}), std::make_shared<arrow::UInt64Scalar>(~0ULL)},
@@ -94,7 +99,7 @@ TEST(BTree, ScalarTypesOfKeysAreFound) {
       {ArrayOf<arrow::LargeStringBuilder, std::string>({"x", "y", "x"}), std::make_shared<arrow::LargeStringScalar>("x")},
       {ArrayOf<arrow::BinaryBuilder, std::string>({"x", std::string("x\0", 2), "x"}),
        std::make_shared<arrow::BinaryScalar>(arrow::Buffer::FromString("x"))},
-      {ArrayOf<arrow::TimestampBuilder, int64_t>({7, -7, 7}, arrow::TimestampBuilder(timestamp, arrow::default_memory_pool())),
+      {Filled<arrow::TimestampBuilder, int64_t>(timestamps, {7, -7, 7}),
        std::make_shared<arrow::TimestampScalar>(7, timestamp)},
   };
   int number = 0;

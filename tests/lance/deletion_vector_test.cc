@@ -64,7 +64,9 @@ TEST(Roaring, RandomSetsRoundTripAndDamageIsRefused) {
       std::string damaged = bytes;
       damaged[random() % 40] = static_cast<char>(random());
       const auto result = ParseRoaring(AsBytes(damaged), sorted.size());
-      if (result.ok()) EXPECT_LE(result->size(), sorted.size());
+      if (result.ok()) {
+        EXPECT_LE(result->size(), sorted.size());
+      }
     }
   }
 }
@@ -127,7 +129,9 @@ TEST(DeletionVector, UnorderedArrowFilesAreRead) {
     copy[i] = static_cast<char>(copy[i] ^ 0x55);
     ASSERT_TRUE(world.store().Put("t/_deletions/1-2-3.arrow", AsBytes(copy), object_store::PutMode::kOverwrite).ok());
     const auto result = ReadDeletionVector(world.store(), "t", fragment, 100);
-    if (!result.ok()) EXPECT_EQ(KindOf(result.status()), ErrorKind::kCorrupt) << result.status().ToString();
+    if (!result.ok()) {
+      EXPECT_EQ(KindOf(result.status()), ErrorKind::kCorrupt) << result.status().ToString();
+    }
   }
 }
 

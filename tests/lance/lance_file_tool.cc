@@ -39,13 +39,15 @@ Result<Input> ReadArrow(const std::string& path) {
     }
     return input;
   }
+  ARROW_RETURN_NOT_OK(file->Seek(0));
   ARROW_ASSIGN_OR_RAISE(auto reader, arrow::ipc::RecordBatchStreamReader::Open(file));
   input.schema = reader->schema();
   ARROW_ASSIGN_OR_RAISE(input.batches, reader->ToRecordBatches());
   return input;
 }
 
-Status WriteLance(const std::string& in, const std::string& out, const std::map<std::string, std::string>& flags) {
+Status WriteLance(const std::string& in, const std::string& out,
+                  const std::map<std::string, std::string>& flags) {
   FileWriterOptions options;
   int64_t batch_rows = 1 << 20;
   for (const auto& [flag, value] : flags) {
@@ -64,8 +66,8 @@ Status WriteLance(const std::string& in, const std::string& out, const std::map<
   const auto path = std::filesystem::absolute(out);
   env::PosixFileSystem file_system;
   env::PosixRandom random;
-  ARROW_ASSIGN_OR_RAISE(auto store,
-                        object_store::LocalStore::Open(file_system, random, path.parent_path().string()));
+  ARROW_ASSIGN_OR_RAISE(
+      auto store, object_store::LocalStore::Open(file_system, random, path.parent_path().string()));
   ARROW_ASSIGN_OR_RAISE(auto sink, store->Create(path.filename().string()));
   ARROW_ASSIGN_OR_RAISE(auto writer, FileWriter::Make(std::move(sink), std::move(schema), options));
   for (const auto& batch : input.batches) {
@@ -80,7 +82,9 @@ Status WriteLance(const std::string& in, const std::string& out, const std::map<
 
 int Main(int argc, char** argv) {
   if (argc < 4 || argc % 2 != 0 || std::string(argv[1]) != "write") {
-    fmt::print(stderr, "usage: lance_file_tool write IN.arrow OUT.lance [--version V] [--page-bytes N] [--batch-rows N]\n");
+    fmt::print(stderr,
+               "usage: lance_file_tool write IN.arrow OUT.lance [--version V] [--page-bytes N] "
+               "[--batch-rows N]\n");
     return 2;
   }
   std::map<std::string, std::string> flags;
@@ -94,4 +98,6 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace sarissa::lance
 
-int main(int argc, char** argv) { return sarissa::lance::Main(argc, argv); }
+int main(int argc, char** argv) {
+  return sarissa::lance::Main(argc, argv);
+}

@@ -1,6 +1,8 @@
 // Writes the columns of a Lance data file as an Arrow IPC file, by the file's own schema:
-//   lance_read_tool FILE.lance OUT.arrow [--rows FIRST:END] [--take I,J,K] [--batch ROWS] [--time N]
-// and for many files at once, one request a line on standard input, one "ok" or error a line on standard output:
+//   lance_read_tool FILE.lance OUT.arrow [--rows FIRST:END] [--take I,J,K] [--batch ROWS] [--time
+//   N]
+// and for many files at once, one request a line on standard input, one "ok" or error a line on
+// standard output:
 //   lance_read_tool --serve
 // Exit code 1 and the error on standard error when a file cannot be read.
 #include <arrow/io/file.h>
@@ -85,7 +87,8 @@ Status Time(const FileReader& reader, const std::vector<ColumnRequest>& columns,
     }
     const auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < rounds; ++i) {
-      ARROW_RETURN_NOT_OK(reader.Read(std::span<const ColumnRequest>(&column, 1), 0, rows).status());
+      ARROW_RETURN_NOT_OK(
+          reader.Read(std::span<const ColumnRequest>(&column, 1), 0, rows).status());
     }
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     std::printf("%s: %.3f ms, %.3f GB/s of file bytes, %.1f M rows/s\n",
@@ -108,8 +111,7 @@ Status Run(const Request& request) {
   auto options = arrow::ipc::IpcWriteOptions::Defaults();
   options.unify_dictionaries = true;
   options.use_threads = false;
-  ARROW_ASSIGN_OR_RAISE(auto writer,
-                        arrow::ipc::MakeFileWriter(out, writer_schema, options));
+  ARROW_ASSIGN_OR_RAISE(auto writer, arrow::ipc::MakeFileWriter(out, writer_schema, options));
   if (request.has_take) {
     ARROW_ASSIGN_OR_RAISE(auto batch, reader->Take(columns, request.take));
     ARROW_RETURN_NOT_OK(batch->Validate());

@@ -71,7 +71,9 @@ TEST(Manifest, EveryCutOrFlippedByteIsAnErrorOrAManifest) {
       std::string damaged = whole;
       damaged[i] = static_cast<char>(damaged[i] ^ (1 << bit));
       const auto read = ParseManifest("m", *arrow::Buffer::FromString(damaged));
-      if (!read.ok()) EXPECT_NE(KindOf(read.status()), ErrorKind::kInternal);
+      if (!read.ok()) {
+        EXPECT_NE(KindOf(read.status()), ErrorKind::kInternal);
+      }
     }
   }
   EXPECT_FALSE(IsTornManifest(*arrow::Buffer::FromString(whole)));

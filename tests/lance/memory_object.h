@@ -1,5 +1,6 @@
-// An object in memory. Ranges of env::kMapThresholdBytes and more come back as slices of its one buffer, as a store that maps
-// files would give them; shorter ranges are copied, so that the sanitizers see every byte read past their end.
+// An object in memory. Ranges of env::kMapThresholdBytes and more come back as slices of its one
+// buffer, as a store that maps files would give them; shorter ranges are copied, so that the
+// sanitizers see every byte read past their end.
 #pragma once
 
 #include <arrow/buffer.h>
@@ -21,14 +22,16 @@ class MemoryObject final : public object_store::ObjectReader {
       : name_(std::move(name)), bytes_(std::move(bytes)) {}
 
   static std::shared_ptr<MemoryObject> Of(std::vector<uint8_t> bytes) {
-    return std::make_shared<MemoryObject>("test.lance", arrow::Buffer::FromVector(std::move(bytes)));
+    return std::make_shared<MemoryObject>("test.lance",
+                                          arrow::Buffer::FromVector(std::move(bytes)));
   }
 
   uint64_t size() const override { return static_cast<uint64_t>(bytes_->size()); }
   const std::string& name() const override { return name_; }
   const arrow::Buffer& bytes() const { return *bytes_; }
 
-  Result<std::shared_ptr<arrow::Buffer>> ReadRange(uint64_t offset, uint64_t length) const override {
+  Result<std::shared_ptr<arrow::Buffer>> ReadRange(uint64_t offset,
+                                                   uint64_t length) const override {
     if (offset > size() || length > size() - offset) {
       return Error(ErrorKind::kIo, "{}: bytes [{}, +{}) of {}", name_, offset, length, size());
     }

@@ -245,7 +245,8 @@ TEST_F(ShardWriterTest, AGenerationIsNeverPassedByALaterOne) {
   EXPECT_EQ(Rows(*writer).size(), 8u);
   ASSERT_TRUE(SealAndWait(*writer).ok());
   uint64_t last = 0;
-  for (const auto& generation : Manifest().sstables()) {
+  const ShardManifest manifest = Manifest();
+  for (const auto& generation : manifest.sstables()) {
     EXPECT_EQ(generation.generation(), last + 1);
     last = generation.generation();
   }

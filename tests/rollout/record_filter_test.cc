@@ -35,16 +35,21 @@ std::shared_ptr<arrow::Array> Roles() {
 
 std::shared_ptr<arrow::RecordBatch> Batch() {
   arrow::BooleanBuilder flags;
-  EXPECT_TRUE(flags.AppendValues(std::vector<bool>{true, false, true, true}, {true, true, true, false}).ok());
+  EXPECT_TRUE(
+      flags.AppendValues(std::vector<bool>{true, false, true, true}, {true, true, true, false})
+          .ok());
   auto rollouts = Strings<arrow::StringBuilder>({"r1", "r2", "r1", "r11"});
   auto datasets = Strings<arrow::LargeStringBuilder>({"d", std::nullopt, "e", "d"});
-  auto schema = arrow::schema({arrow::field("rollout_id", rollouts->type()), arrow::field("dataset", datasets->type()),
+  auto schema = arrow::schema({arrow::field("rollout_id", rollouts->type()),
+                               arrow::field("dataset", datasets->type()),
                                arrow::field("role", Roles()->type()),
                                arrow::field("include_in_training", arrow::boolean())});
-  return arrow::RecordBatch::Make(schema, 4, {rollouts, datasets, Roles(), flags.Finish().ValueOrDie()});
+  return arrow::RecordBatch::Make(schema, 4,
+                                  {rollouts, datasets, Roles(), flags.Finish().ValueOrDie()});
 }
 
-std::vector<uint8_t> Keep(std::string_view filters, const std::shared_ptr<arrow::RecordBatch>& batch = Batch()) {
+std::vector<uint8_t> Keep(std::string_view filters,
+                          const std::shared_ptr<arrow::RecordBatch>& batch = Batch()) {
   const auto predicate = ParseFilters(filters).ValueOrDie();
   std::vector<uint8_t> keep(static_cast<size_t>(batch->num_rows()), 1);
   EXPECT_TRUE(predicate->Evaluate(*batch, keep).ok());
@@ -87,10 +92,11 @@ TEST(RecordFilter, EmptyObjectsAndEmptyStringsAreNoCondition) {
 }
 
 TEST(RecordFilter, KnowsAllEightKeys) {
-  const auto predicate = ParseFilters(
-                             R"({"rollout_id":"a","problem_id":"b","policy_version":"c","role":"d","artifact_type":"e",)"
-                             R"("dataset":"f","content_type":"g","include_in_training":false})")
-                             .ValueOrDie();
+  const auto predicate =
+      ParseFilters(
+          R"({"rollout_id":"a","problem_id":"b","policy_version":"c","role":"d","artifact_type":"e",)"
+          R"("dataset":"f","content_type":"g","include_in_training":false})")
+          .ValueOrDie();
   EXPECT_EQ(predicate->columns().size(), 8U);
 }
 
@@ -115,8 +121,9 @@ TEST(RecordFilter, RefusesWrongTypesByName) {
 }
 
 TEST(RecordFilter, RefusesWhatIsNotAnObject) {
-  for (const char* text : {"", "[]", "null", "\"role\"", "{", "{\"role\":\"a\"", "{\"role\":\"a\",}", "{} {}",
-                           "{\"role\" \"a\"}", "{\"role\":\"\\ud800\"}", "{\"role\":\"\xFF\"}"}) {
+  for (const char* text :
+       {"", "[]", "null", "\"role\"", "{", "{\"role\":\"a\"", "{\"role\":\"a\",}", "{} {}",
+        "{\"role\" \"a\"}", "{\"role\":\"\\ud800\"}", "{\"role\":\"\xFF\"}"}) {
     ExpectRefused(text, "invalid filters");
   }
 }

@@ -16,11 +16,22 @@ namespace {
 
 using Random = std::mt19937_64;
 
-uint64_t Below(Random& random, uint64_t bound) { return random() % bound; }
+uint64_t Below(Random& random, uint64_t bound) {
+  return random() % bound;
+}
 
 std::string RandomText(Random& random) {
-  static const std::vector<std::string> kPieces = {
-      "a", "\n", "\"", "\\", std::string(1, '\0'), "\x1f", "\xC3\xA9", "\xF0\x9F\x98\x80", "/", " rollout ", "\xE2\x80\xA8"};
+  static const std::vector<std::string> kPieces = {"a",
+                                                   "\n",
+                                                   "\"",
+                                                   "\\",
+                                                   std::string(1, '\0'),
+                                                   "\x1f",
+                                                   "\xC3\xA9",
+                                                   "\xF0\x9F\x98\x80",
+                                                   "/",
+                                                   " rollout ",
+                                                   "\xE2\x80\xA8"};
   std::string text;
   for (uint64_t n = Below(random, 12); n > 0; --n) text += kPieces[Below(random, kPieces.size())];
   std::string json;
@@ -63,7 +74,8 @@ std::string RandomJson(Random& random, int depth) {
     default: {
       std::string out = "{";
       for (uint64_t i = 0, n = Below(random, 4); i < n; ++i) {
-        out += fmt::format("{}\"k{}\":{}", i == 0 ? "" : ", ", Below(random, 9), RandomJson(random, depth + 1));
+        out += fmt::format("{}\"k{}\":{}", i == 0 ? "" : ", ", Below(random, 9),
+                           RandomJson(random, depth + 1));
       }
       return out + "}";
     }
@@ -97,9 +109,9 @@ std::string RandomValue(Random& random, int column) {
     case kIncludeInTraining:
       return Below(random, 2) == 0 ? "true" : "false";
     case kCreatedAt:
-      return fmt::format("\"20{:02}-0{}-1{}T0{}:59:5{}.{}+0{}:30\"", Below(random, 100), 1 + Below(random, 9),
-                         Below(random, 10), Below(random, 10), Below(random, 10), Below(random, 10'000'000),
-                         Below(random, 10));
+      return fmt::format("\"20{:02}-0{}-1{}T0{}:59:5{}.{}+0{}:30\"", Below(random, 100),
+                         1 + Below(random, 9), Below(random, 10), Below(random, 10),
+                         Below(random, 10), Below(random, 10'000'000), Below(random, 10));
     case kRole:
       return fmt::format("\"role{}\"", Below(random, 100));
     case kRelationships:
@@ -121,7 +133,8 @@ std::string RandomBody(Random& random) {
     bool first = true;
     for (int column = 0; column < kColumnCount; ++column) {
       if (column == kBinaryPayload || (column > kRolloutId && Below(random, 2) == 0)) continue;
-      body += fmt::format("{}\"{}\":{}", first ? "" : ",", RecordSchema()->field(column)->name(), RandomValue(random, column));
+      body += fmt::format("{}\"{}\":{}", first ? "" : ",", RecordSchema()->field(column)->name(),
+                          RandomValue(random, column));
       first = false;
     }
     body += "}";

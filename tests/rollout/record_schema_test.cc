@@ -50,7 +50,12 @@ TEST(RecordSchema, PositionsMatchTheNames) {
 }
 
 TEST(RecordSchema, TheKeyIsMarkedAndExactlySevenColumnsAreRequired) {
-  EXPECT_EQ(RecordSchema()->field(kId)->metadata()->Get("lance-schema:unenforced-primary-key").ValueOrDie(), "true");
+  EXPECT_EQ(RecordSchema()
+                ->field(kId)
+                ->metadata()
+                ->Get("lance-schema:unenforced-primary-key")
+                .ValueOrDie(),
+            "true");
   std::string required;
   for (const auto& field : RecordSchema()->fields()) {
     if (!field->nullable()) required += field->name() + " ";
@@ -59,7 +64,8 @@ TEST(RecordSchema, TheKeyIsMarkedAndExactlySevenColumnsAreRequired) {
 }
 
 TEST(RecordSchema, NestedTypesAreSpelledAsInTheFile) {
-  EXPECT_EQ(RecordSchema()->field(kRole)->type()->ToString(), "dictionary<values=string, indices=int8, ordered=0>");
+  EXPECT_EQ(RecordSchema()->field(kRole)->type()->ToString(),
+            "dictionary<values=string, indices=int8, ordered=0>");
   EXPECT_EQ(RecordSchema()->field(kLossMask)->type()->ToString(), "list<item: int8>");
   EXPECT_EQ(RecordSchema()->field(kCreatedAt)->type()->ToString(), "timestamp[us]");
   EXPECT_EQ(RecordSchema()->field(kRelationships)->type()->ToString(),

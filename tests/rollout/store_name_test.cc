@@ -22,9 +22,9 @@ TEST(StoreName, RefusesEmptyAndTooLong) {
 TEST(StoreName, RefusesEverythingThatCouldLeaveTheDataDirectory) {
   for (const std::string_view name :
        {std::string_view("../esc"), std::string_view(".."), std::string_view(".hidden"),
-        std::string_view("-x"), std::string_view("a/b"), std::string_view("a\\b"), std::string_view("c:d"),
-        std::string_view("a b"), std::string_view("a\0b", 3), std::string_view("\xC3\xA9"),
-        std::string_view("a\n")}) {
+        std::string_view("-x"), std::string_view("a/b"), std::string_view("a\\b"),
+        std::string_view("c:d"), std::string_view("a b"), std::string_view("a\0b", 3),
+        std::string_view("\xC3\xA9"), std::string_view("a\n")}) {
     EXPECT_TRUE(Is(CheckStoreName(name), ErrorKind::kInvalid)) << name;
   }
 }

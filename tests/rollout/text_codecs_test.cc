@@ -34,8 +34,8 @@ TEST(Base64, DecodesEveryPadding) {
 }
 
 TEST(Base64, RefusesEverythingElse) {
-  for (const char* text : {"Zg", "Zg=", "Zm9vYg", "Zm9v\n", "Zm 9", "-_-_", "Zh==", "Zm9=", "====", "=", "A===",
-                           "Zg==Zg==", "Z===", "Zm=v", "\xC3\xA9\xC3\xA9"}) {
+  for (const char* text : {"Zg", "Zg=", "Zm9vYg", "Zm9v\n", "Zm 9", "-_-_", "Zh==", "Zm9=", "====",
+                           "=", "A===", "Zg==Zg==", "Z===", "Zm=v", "\xC3\xA9\xC3\xA9"}) {
     EXPECT_TRUE(Is(Decode64(text).status(), ErrorKind::kInvalid)) << text;
   }
 }
@@ -80,7 +80,8 @@ TEST(FloatText, ReadsBackEveryPatternItPrints) {
   }
 }
 
-// The reference is the library's exact parser; texts crowd around the middles between floats, where rounding twice goes wrong.
+// The reference is the library's exact parser; texts crowd around the middles between floats, where
+// rounding twice goes wrong.
 TEST(FloatText, TheFastWayRoundsOnceLikeTheExactWay) {
   constexpr uint32_t kSeed = 13;
   SCOPED_TRACE(kSeed);
@@ -89,12 +90,14 @@ TEST(FloatText, TheFastWayRoundsOnceLikeTheExactWay) {
   for (int i = 0; i < 300'000; ++i) {
     const auto bits = static_cast<uint32_t>(random());
     double value = std::bit_cast<float>(bits & 0x7FFFFFFFU);
+    if (!std::isfinite(value) || value == 0) continue;
     if (i % 2 == 0) {
       const double next = std::bit_cast<float>((bits & 0x7FFFFFFFU) + 1);
       value = value / 2 + next / 2;
       value = std::bit_cast<double>(std::bit_cast<uint64_t>(value) + random() % 5 - 2);
     }
-    if (i % 4 < 2) value = std::ldexp(value, -std::ilogb(value) + static_cast<int>(random() % 40) - 20);
+    if (i % 4 < 2)
+      value = std::ldexp(value, -std::ilogb(value) + static_cast<int>(random() % 40) - 20);
     if (!std::isfinite(value)) continue;
     char text[400];
     const auto format = i % 3 == 0 ? std::chars_format::scientific : std::chars_format::general;
@@ -117,7 +120,10 @@ TEST(FloatText, OverflowIsAnErrorAndUnderflowAZeroOfTheSameSign) {
   float out = 1;
   EXPECT_FALSE(ParseFloat32("1e39", out));
   EXPECT_FALSE(ParseFloat32("-1e400", out));
-  EXPECT_FALSE(ParseFloat32("3.4028235677973366e38", out));
+  // The middle between the largest float and what would be the next
+  // is 3.40282356779733661637...e38.
+  EXPECT_FALSE(ParseFloat32("3.4028235677973367e38", out));
+  EXPECT_TRUE(ParseFloat32("3.4028235677973366e38", out));
   EXPECT_FALSE(ParseFloat32("1e99999999999999999999", out));
   EXPECT_FALSE(ParseFloat32("1" + std::string(60, '0'), out));
   for (const char* text : {"1e-50", "1e-400", "0.0000000001e-60", "1e-99999999999999999999"}) {
@@ -134,7 +140,8 @@ TEST(FloatText, OverflowIsAnErrorAndUnderflowAZeroOfTheSameSign) {
 
 TEST(JsonString, EscapesWhatMustBeAndNothingElse) {
   std::string out;
-  AppendJsonString(std::string_view("a\"\\/\b\f\n\r\t\0\x01\x1f\x7f\xC3\xA9\xF0\x9F\x98\x80", 20), out);
+  AppendJsonString(std::string_view("a\"\\/\b\f\n\r\t\0\x01\x1f\x7f\xC3\xA9\xF0\x9F\x98\x80", 19),
+                   out);
   EXPECT_EQ(out, "\"a\\\"\\\\/\\b\\f\\n\\r\\t\\u0000\\u0001\\u001f\x7f\xC3\xA9\xF0\x9F\x98\x80\"");
 }
 
@@ -147,32 +154,58 @@ TEST(JsonString, ReplacesBytesThatAreNotUtf8) {
 std::string Canonical(std::string_view text) {
   JsonCursor cursor(text, kMaxJsonDepth);
   std::string out;
-  if (!AppendCanonicalJson(cursor, out) || !cursor.AtEnd()) return std::string("error: ") + cursor.error();
+  if (!AppendCanonicalJson(cursor, out) || !cursor.AtEnd())
+    return std::string("error: ") + cursor.error();
   return out;
 }
 
 TEST(CanonicalJson, SortsKeysByBytesAtEveryLevelAndDropsSpace) {
-  EXPECT_EQ(Canonical(R"( { "b" : 1 , "a" : [ { "z" : 1 , "y" : { } } , [ ] ] , "B":2, "":3, "aa":4 } )"),
-            R"({"":3,"B":2,"a":[{"y":{},"z":1},[]],"aa":4,"b":1})");
+  EXPECT_EQ(
+      Canonical(R"( { "b" : 1 , "a" : [ { "z" : 1 , "y" : { } } , [ ] ] , "B":2, "":3, "aa":4 } )"),
+      R"({"":3,"B":2,"a":[{"y":{},"z":1},[]],"aa":4,"b":1})");
   EXPECT_EQ(Canonical("{\"\\ud83d\\ude00\":1,\"\xEF\xBF\xBF\":2}"),
             "{\"\xEF\xBF\xBF\":2,\"\xF0\x9F\x98\x80\":1}");
 }
 
 TEST(CanonicalJson, KeepsTheExactTextOfNumbers) {
-  const std::string numbers = "[1.0,1e5,1E+5,18446744073709551615,123456789012345678901234567890,-0.0,-0,0.10]";
+  const std::string numbers =
+      "[1.0,1e5,1E+5,18446744073709551615,123456789012345678901234567890,-0.0,-0,0.10]";
   EXPECT_EQ(Canonical(numbers), numbers);
 }
 
-TEST(CanonicalJson, KeepsTheLastOfEqualKeys) { EXPECT_EQ(Canonical(R"({"a":1,"b":2,"\u0061":3})"), R"({"a":3,"b":2})"); }
+TEST(CanonicalJson, KeepsTheLastOfEqualKeys) {
+  EXPECT_EQ(Canonical(R"({"a":1,"b":2,"\u0061":3})"), R"({"a":3,"b":2})");
+}
 
 TEST(CanonicalJson, KeepsNulsAndFourByteCharacters) {
   EXPECT_EQ(Canonical(R"("\u0000\ud83d\ude00\/")"), "\"\\u0000\xF0\x9F\x98\x80/\"");
 }
 
 TEST(CanonicalJson, RefusesWhatIsNotJson) {
-  for (const char* text : {"NaN", "Infinity", "[1,]", "{\"a\":1,}", "{a:1}", "[01]", "[+1]", "[.5]", "[1.]", "\"\\x\"",
-                           "\"\\ud800\"", "\"\\udc00\"", "\"\\ud800\\u0041\"", "\"\\u12g4\"", "[1}", "tru", "'a'", "",
-                           "[1 2]", "{\"a\" 1}", "[-]", "1e", "\"a", "nul"}) {
+  for (const char* text : {"NaN",
+                           "Infinity",
+                           "[1,]",
+                           "{\"a\":1,}",
+                           "{a:1}",
+                           "[01]",
+                           "[+1]",
+                           "[.5]",
+                           "[1.]",
+                           "\"\\x\"",
+                           "\"\\ud800\"",
+                           "\"\\udc00\"",
+                           "\"\\ud800\\u0041\"",
+                           "\"\\u12g4\"",
+                           "[1}",
+                           "tru",
+                           "'a'",
+                           "",
+                           "[1 2]",
+                           "{\"a\" 1}",
+                           "[-]",
+                           "1e",
+                           "\"a",
+                           "nul"}) {
     EXPECT_TRUE(Canonical(text).starts_with("error: ")) << text << " -> " << Canonical(text);
   }
 }

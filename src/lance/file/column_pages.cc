@@ -12,7 +12,8 @@ constexpr uint64_t kMaxRows = uint64_t{1} << 48;
 Result<std::string> LayoutOf(const pb::file::ColumnMetadata::Page& page) {
   if (!page.encoding().has_direct()) {
     if (page.encoding().has_indirect()) {
-      return Error(ErrorKind::kUnsupported, "a page layout in a buffer of its own is not read here");
+      return Error(ErrorKind::kUnsupported,
+                   "a page layout in a buffer of its own is not read here");
     }
     return Error(ErrorKind::kCorrupt, "the page has no layout");
   }

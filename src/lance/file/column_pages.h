@@ -1,5 +1,5 @@
-// The pages of one column: where their rows and buffers are. The layouts stay serialized until a page is read, so that an
-// open file costs little. Immutable, thread safe.
+// The pages of one column: where their rows and buffers are. The layouts stay serialized until a
+// page is read, so that an open file costs little. Immutable, thread safe.
 #pragma once
 
 #include <cstdint>

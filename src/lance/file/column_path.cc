@@ -21,7 +21,8 @@ void NumberLevels(ColumnPath* path) {
       path->declared.push_back(pb::encodings::ALL_VALID_ITEM);
     }
   }
-  // Below a list, only what that list holds has slots: everything up to the level before the list's own.
+  // Below a list, only what that list holds has slots: everything up to the level before the list's
+  // own.
   uint16_t max_slot_def = path->max_def;
   for (PathLayer& layer : path->layers) {
     layer.max_slot_def = max_slot_def;
@@ -30,7 +31,8 @@ void NumberLevels(ColumnPath* path) {
   path->max_visible_def = max_slot_def;
 }
 
-void Descend(const arrow::Field& field, const std::string& parents, ColumnPath path, std::vector<ColumnPath>* out) {
+void Descend(const arrow::Field& field, const std::string& parents, ColumnPath path,
+             std::vector<ColumnPath>* out) {
   const arrow::DataType& type = *field.type();
   PathLayer layer;
   layer.name = parents + field.name();

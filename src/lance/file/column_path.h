@@ -1,10 +1,11 @@
 // The way from a top-level column down to one of its leaves, and the level numbers of each step.
 //
-// Levels are numbered from the inside out: definition 0 is a valid value; going outwards a nullable item takes one level, a list
-// takes two (null, then empty). Repetition k starts a new list at list layer k, the innermost list is 1.
-// Layers are declared maximally and alike for all pages: a nullable item is always NULLABLE_ITEM, every list is
-// NULL_AND_EMPTY_LIST. Pages of a column that disagree, and lists below something nullable that cannot be null
-// themselves, make readers lose or invent rows. Immutable, thread safe.
+// Levels are numbered from the inside out: definition 0 is a valid value; going outwards a nullable
+// item takes one level, a list takes two (null, then empty). Repetition k starts a new list at list
+// layer k, the innermost list is 1. Layers are declared maximally and alike for all pages: a
+// nullable item is always NULLABLE_ITEM, every list is NULL_AND_EMPTY_LIST. Pages of a column that
+// disagree, and lists below something nullable that cannot be null themselves, make readers lose or
+// invent rows. Immutable, thread safe.
 #pragma once
 
 #include <arrow/type.h>

@@ -14,16 +14,19 @@
 namespace sarissa::lance {
 namespace {
 
-// Values that exist in mini-block form only (booleans, dictionary indices) must not follow on more items without a
-// value than a chunk's levels can hold; with lists around them, pages are kept below that.
+// Values that exist in mini-block form only (booleans, dictionary indices) must not follow on more
+// items without a value than a chunk's levels can hold; with lists around them, pages are kept
+// below that.
 constexpr int64_t kMaxInvisibleItems = 4096;
 
-// A dictionary index whose dictionary entry is null is a null: the same leaf with those folded into its validity.
+// A dictionary index whose dictionary entry is null is a null: the same leaf with those folded into
+// its validity.
 std::shared_ptr<arrow::ArrayData> FoldDictionaryNulls(const arrow::ArrayData& leaf) {
   const arrow::ArrayData& dictionary = *leaf.dictionary;
   const int64_t bits = leaf.offset + leaf.length;
   std::vector<uint8_t> validity(static_cast<size_t>(arrow::bit_util::BytesForBits(bits)), 0);
-  const int width = static_cast<const arrow::DictionaryType&>(*leaf.type).index_type()->bit_width() / 8;
+  const int width =
+      static_cast<const arrow::DictionaryType&>(*leaf.type).index_type()->bit_width() / 8;
   for (int64_t i = 0; i < leaf.length; ++i) {
     const int64_t slot = leaf.offset + i;
     if (!leaf.IsValid(i)) continue;
@@ -31,7 +34,8 @@ std::shared_ptr<arrow::ArrayData> FoldDictionaryNulls(const arrow::ArrayData& le
     uint64_t position = 0;
     std::memcpy(&position, leaf.buffers[1]->data() + slot * width, static_cast<size_t>(width));
     const bool known = position < static_cast<uint64_t>(dictionary.length);
-    if (!known || dictionary.IsValid(static_cast<int64_t>(position))) arrow::bit_util::SetBit(validity.data(), slot);
+    if (!known || dictionary.IsValid(static_cast<int64_t>(position)))
+      arrow::bit_util::SetBit(validity.data(), slot);
   }
   auto folded = leaf.Copy();
   folded->buffers[0] = arrow::Buffer::FromVector(std::move(validity));
@@ -45,9 +49,18 @@ int64_t ListOffset(const arrow::ArrayData& list, int64_t slot) {
   return list.GetValues<int32_t>(1)[slot];
 }
 
+// The level streams together may take as much memory as the values; the format counts a page's
+// items in 32 bits.
+int64_t MaxPageLevels(const ColumnPath& path, int64_t page_bytes) {
+  const int bytes_per_level = (path.has_rep() ? 2 : 0) + (path.has_def() ? 2 : 0);
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  return bytes_per_level == 0 ? kMost : std::clamp<int64_t>(page_bytes / bytes_per_level, 1, kMost);
+}
+
 }  // namespace
 
-Result<std::unique_ptr<ColumnWriter>> ColumnWriter::Make(ColumnPath path, int column, int64_t page_bytes,
+Result<std::unique_ptr<ColumnWriter>> ColumnWriter::Make(ColumnPath path, int column,
+                                                         int64_t page_bytes,
                                                          ContainerWriter* container) {
   auto values = PageValues::Make(path.leaf_type);
   if (!values.ok()) return Annotate(values.status(), fmt::format("column '{}'", path.name()));
@@ -55,15 +68,15 @@ Result<std::unique_ptr<ColumnWriter>> ColumnWriter::Make(ColumnPath path, int co
       new ColumnWriter(std::move(path), column, page_bytes, container, *std::move(values)));
 }
 
-ColumnWriter::ColumnWriter(ColumnPath path, int column, int64_t page_bytes, ContainerWriter* container,
-                           std::unique_ptr<PageValues> values)
+ColumnWriter::ColumnWriter(ColumnPath path, int column, int64_t page_bytes,
+                           ContainerWriter* container, std::unique_ptr<PageValues> values)
     : path_(std::move(path)),
       column_(column),
       page_bytes_(page_bytes),
-      // Both level streams together may take as much memory as the values.
-      max_page_levels_(std::clamp<int64_t>(page_bytes / 4, 1, std::numeric_limits<int32_t>::max())),
-      max_block_levels_(path_.has_rep() && !values->can_full_zip() ? kMaxInvisibleItems / 2
-                                                                   : std::numeric_limits<int64_t>::max()),
+      max_page_levels_(MaxPageLevels(path_, page_bytes)),
+      max_block_levels_(path_.has_rep() && !values->can_full_zip()
+                            ? kMaxInvisibleItems / 2
+                            : std::numeric_limits<int64_t>::max()),
       container_(container),
       values_(std::move(values)),
       builder_(path_) {}
@@ -119,7 +132,8 @@ ColumnWriter::Estimate ColumnWriter::EstimateRows(int64_t first, int64_t count) 
 
 bool ColumnWriter::FitsPage(const Estimate& estimate) const {
   return values_->bytes() + estimate.bytes <= page_bytes_ &&
-         levels_.num_levels + estimate.levels <= max_page_levels_ && estimate.levels <= max_block_levels_;
+         levels_.num_levels + estimate.levels <= max_page_levels_ &&
+         estimate.levels <= max_block_levels_;
 }
 
 int64_t ColumnWriter::RowsThatFit(int64_t first, int64_t count) const {
@@ -154,11 +168,14 @@ Status ColumnWriter::ClosePage() {
     const auto chunks = PlanMiniBlockChunks(path_, levels_, *values_, container_->version());
     if (!chunks.empty()) return WriteMiniBlockPage(path_, levels_, *values_, chunks, container_);
     if (values_->can_full_zip()) return WriteFullZipPage(path_, levels_, *values_, container_);
-    return Error(ErrorKind::kUnsupported, "column '{}': a row has more empty or null lists in a row than the format holds for {}",
-                 path_.name(), path_.leaf_type->ToString());
+    return Error(
+        ErrorKind::kUnsupported,
+        "column '{}': a row has more empty or null lists in a row than the format holds for {}",
+        path_.name(), path_.leaf_type->ToString());
   };
   ARROW_ASSIGN_OR_RAISE(EncodedPage page, write());
-  ARROW_RETURN_NOT_OK(container_->AddPage(column_, page.buffers, static_cast<uint64_t>(levels_.rows), page.layout));
+  ARROW_RETURN_NOT_OK(
+      container_->AddPage(column_, page.buffers, static_cast<uint64_t>(levels_.rows), page.layout));
   levels_.Clear();
   values_->Clear();
   return Status::OK();

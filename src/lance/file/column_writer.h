@@ -1,8 +1,8 @@
 // Writes one leaf column: collects rows and closes pages.
 //
-// A page is closed when its values or its levels reach the page size; a row never straddles two pages. Memory is a page's worth of
-// small values and levels; see PageValues for large ones.
-// Owned by a file writer, used by one thread. Unusable after an error.
+// A page is closed when its values or its levels reach the page size; a row never straddles two
+// pages. Memory is a page's worth of small values and levels; see PageValues for large ones. Owned
+// by a file writer, used by one thread. Unusable after an error.
 #pragma once
 
 #include <arrow/array/data.h>

@@ -82,13 +82,12 @@ Status ConstantReader::ReadValueBuffer() {
     if (count != 2 || buffers[0].size() < 2 * uint64_t{width}) {
       return Corrupt("a string of {} Arrow buffers", count);
     }
-    value_ = ValueBlock{
-        .count = 1, .data = buffers[1], .offsets = buffers[0], .offset_bytes = width};
+    value_ =
+        ValueBlock{.count = 1, .data = buffers[1], .offsets = buffers[0], .offset_bytes = width};
     return Status::OK();
   }
-  ARROW_ASSIGN_OR_RAISE(
-      const uint64_t bytes,
-      PackedBytes(1, shape.items_per_value, shape.bits_per_item, "constant/value"));
+  ARROW_ASSIGN_OR_RAISE(const uint64_t bytes, PackedBytes(1, shape.items_per_value,
+                                                          shape.bits_per_item, "constant/value"));
   if (count != 1 || bytes > buffers[0].size()) {
     return Corrupt("a value of {} bytes where the field has {}", buffers[0].size(), bytes);
   }
@@ -162,8 +161,8 @@ Status ConstantReader::Read(std::span<const RowRange> rows, LeafSink* sink) {
   }
   starts.push_back(rep_.size());
   // Without a value and without definitions everything is null, at the innermost level.
-  const bool all_null = !value_.has_value() && def_.empty() &&
-                        source_.shape.values.kind != ValueShape::Kind::kNull;
+  const bool all_null =
+      !value_.has_value() && def_.empty() && source_.shape.values.kind != ValueShape::Kind::kNull;
   if (all_null && (lists || levels_.max_def() == 0)) return Corrupt("neither value nor levels");
   for (const RowRange& range : rows) {
     const uint64_t first = lists ? starts[range.first] : range.first;

@@ -1,8 +1,8 @@
 // Pages without stored values: all null, or one value everywhere, with or without levels.
 //
-// The value is in the layout, or in a first buffer that holds the Arrow buffers of a one-element array behind their number
-// and sizes (u32 each). Then either no buffer or two follow: repetition and definition levels, plain u16 unless the layout
-// names a compression.
+// The value is in the layout, or in a first buffer that holds the Arrow buffers of a one-element
+// array behind their number and sizes (u32 each). Then either no buffer or two follow: repetition
+// and definition levels, plain u16 unless the layout names a compression.
 #pragma once
 
 #include <memory>
@@ -15,11 +15,13 @@ namespace sarissa::lance {
 
 class ConstantReader final : public PageReader {
  public:
-  static Result<std::unique_ptr<PageReader>> Make(const PageSource& source, const pb::encodings::ConstantLayout& layout);
+  static Result<std::unique_ptr<PageReader>> Make(const PageSource& source,
+                                                  const pb::encodings::ConstantLayout& layout);
   Status Read(std::span<const RowRange> rows, LeafSink* sink) override;
 
  private:
-  ConstantReader(const PageSource& source, PageLevels levels) : source_(source), levels_(std::move(levels)) {}
+  ConstantReader(const PageSource& source, PageLevels levels)
+      : source_(source), levels_(std::move(levels)) {}
 
   Status SetInlineValue(const std::string& value);
   Status ReadValueBuffer();

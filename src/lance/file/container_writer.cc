@@ -1,4 +1,5 @@
 #include "lance/file/container_writer.h"
+#include "lance/file/stable_bytes.h"
 
 #include <array>
 #include <bit>
@@ -7,7 +8,8 @@
 namespace sarissa::lance {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "the format is little-endian and so are our copies");
+static_assert(std::endian::native == std::endian::little,
+              "the format is little-endian and so are our copies");
 
 constexpr uint64_t kAlignment = 64;
 constexpr char kMagic[] = "LANC";
@@ -25,14 +27,15 @@ void SetDirect(std::string_view type_url, std::string value, pb::file::Encoding*
 
 }  // namespace
 
-ContainerWriter::ContainerWriter(std::unique_ptr<object_store::ObjectWriter> sink, FileVersion version,
-                                 int num_columns)
+ContainerWriter::ContainerWriter(std::unique_ptr<object_store::ObjectWriter> sink,
+                                 FileVersion version, int num_columns)
     : sink_(std::move(sink)),
       version_(version),
       block_(std::make_unique_for_overwrite<uint8_t[]>(kBlockBytes)),
       columns_(static_cast<size_t>(num_columns)) {
   for (Column& column : columns_) {
-    SetDirect(kColumnEncodingUrl, std::string(kColumnEncodingValue), column.metadata.mutable_encoding());
+    SetDirect(kColumnEncodingUrl, std::string(kColumnEncodingValue),
+              column.metadata.mutable_encoding());
   }
 }
 
@@ -99,13 +102,15 @@ Status ContainerWriter::AppendPlaces(const std::vector<BufferPlace>& places) {
   return Status::OK();
 }
 
-Result<uint64_t> ContainerWriter::Finish(const pb::file::FileDescriptor& descriptor, object_store::PutMode mode) {
-  const std::string descriptor_bytes = descriptor.SerializeAsString();
-  ARROW_ASSIGN_OR_RAISE(BufferPlace global, WriteBuffer(descriptor_bytes.data(), descriptor_bytes.size()));
+Result<uint64_t> ContainerWriter::Finish(const pb::file::FileDescriptor& descriptor,
+                                         object_store::PutMode mode) {
+  const std::string descriptor_bytes = StableBytes(descriptor);
+  ARROW_ASSIGN_OR_RAISE(BufferPlace global,
+                        WriteBuffer(descriptor_bytes.data(), descriptor_bytes.size()));
   const uint64_t metadata_start = position_;
   std::vector<BufferPlace> metadata;
   for (const Column& column : columns_) {
-    const std::string bytes = column.metadata.SerializeAsString();
+    const std::string bytes = StableBytes(column.metadata);
     metadata.push_back({position_, bytes.size()});
     ARROW_RETURN_NOT_OK(Append(bytes.data(), bytes.size()));
   }

@@ -1,7 +1,8 @@
-// The container of a data file: 64-byte aligned buffers, then the global buffer with the file descriptor, the metadata of the
-// columns, the two offset tables, and the 40-byte footer "LANC".
+// The container of a data file: 64-byte aligned buffers, then the global buffer with the file
+// descriptor, the metadata of the columns, the two offset tables, and the 40-byte footer "LANC".
 //
-// Owned by a file writer, used by one thread. Collects small appends into blocks; large buffers go straight to the sink.
+// Owned by a file writer, used by one thread. Collects small appends into blocks; large buffers go
+// straight to the sink.
 #pragma once
 
 #include <arrow/buffer.h>
@@ -27,7 +28,8 @@ struct BufferPlace {
 
 class ContainerWriter {
  public:
-  ContainerWriter(std::unique_ptr<object_store::ObjectWriter> sink, FileVersion version, int num_columns);
+  ContainerWriter(std::unique_ptr<object_store::ObjectWriter> sink, FileVersion version,
+                  int num_columns);
 
   FileVersion version() const { return version_; }
   uint64_t position() const { return position_; }

@@ -86,8 +86,8 @@ Status DictionarySlots::AppendIndexed(const ValueBlock& indices, PageDictionary*
   const uint64_t size = dictionary->values.count;
   dictionary->unified.resize(size, -1);
   Status failed;
-  ARROW_RETURN_NOT_OK(VisitIndices(
-      indices, size, first, count, valid, [&](uint64_t /*i*/, uint64_t at) {
+  ARROW_RETURN_NOT_OK(
+      VisitIndices(indices, size, first, count, valid, [&](uint64_t /*i*/, uint64_t at) {
         if (!failed.ok()) return;
         if (at == size) {
           failed = PushIndices(0, 1);
@@ -111,7 +111,9 @@ Status DictionarySlots::AppendRepeated(const ValueBlock& block, uint64_t count) 
   return PushIndices(index, count);
 }
 
-Status DictionarySlots::AppendEmpty(uint64_t count) { return PushIndices(0, count); }
+Status DictionarySlots::AppendEmpty(uint64_t count) {
+  return PushIndices(0, count);
+}
 
 Status DictionarySlots::AppendShared(std::shared_ptr<arrow::Buffer> value) {
   const uint64_t offsets[2] = {0, static_cast<uint64_t>(value->size())};
@@ -124,8 +126,8 @@ Status DictionarySlots::AppendShared(std::shared_ptr<arrow::Buffer> value) {
 
 Result<std::shared_ptr<arrow::ArrayData>> DictionarySlots::Finish() {
   ARROW_ASSIGN_OR_RAISE(auto indices, indices_.Finish());
-  auto data = arrow::ArrayData::Make(type_, static_cast<int64_t>(slots_),
-                                     {nullptr, std::move(indices)}, 0);
+  auto data =
+      arrow::ArrayData::Make(type_, static_cast<int64_t>(slots_), {nullptr, std::move(indices)}, 0);
   ARROW_ASSIGN_OR_RAISE(data->dictionary, values_->Finish());
   return data;
 }

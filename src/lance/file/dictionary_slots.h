@@ -1,5 +1,5 @@
-// SlotBuilder of dictionary-typed leaves: one dictionary over all pages, whether the pages were dictionary-coded or not.
-// More distinct values than the index type has room for are kUnsupported.
+// SlotBuilder of dictionary-typed leaves: one dictionary over all pages, whether the pages were
+// dictionary-coded or not. More distinct values than the index type has room for are kUnsupported.
 #pragma once
 
 #include <arrow/buffer_builder.h>
@@ -15,9 +15,10 @@ class DictionarySlots final : public SlotBuilder {
  public:
   explicit DictionarySlots(const LeafShape& shape);
 
-  Status AppendBlock(const ValueBlock& block, uint64_t first, uint64_t count, Validity valid) override;
-  Status AppendIndexed(const ValueBlock& indices, PageDictionary* dictionary, uint64_t first, uint64_t count,
-                       Validity valid) override;
+  Status AppendBlock(const ValueBlock& block, uint64_t first, uint64_t count,
+                     Validity valid) override;
+  Status AppendIndexed(const ValueBlock& indices, PageDictionary* dictionary, uint64_t first,
+                       uint64_t count, Validity valid) override;
   Status AppendRepeated(const ValueBlock& block, uint64_t count) override;
   Status AppendEmpty(uint64_t count) override;
   Status AppendShared(std::shared_ptr<arrow::Buffer> value) override;

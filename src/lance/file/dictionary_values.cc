@@ -22,20 +22,25 @@ int OffsetWidth(const arrow::DataType& type) {
 
 }  // namespace
 
-Result<std::unique_ptr<DictionaryValues>> DictionaryValues::Make(const arrow::DictionaryType& type) {
+Result<std::unique_ptr<DictionaryValues>> DictionaryValues::Make(
+    const arrow::DictionaryType& type) {
   const arrow::DataType& values = *type.value_type();
   const int offset_width = OffsetWidth(values);
   int value_width = 0;
   if (offset_width == 0) {
-    if (!arrow::is_fixed_width(values.id()) || values.bit_width() % 8 != 0 || arrow::is_dictionary(values.id())) {
-      return Error(ErrorKind::kUnsupported, "a dictionary of {} is not supported", values.ToString());
+    if (!arrow::is_fixed_width(values.id()) || values.bit_width() % 8 != 0 ||
+        arrow::is_dictionary(values.id())) {
+      return Error(ErrorKind::kUnsupported, "a dictionary of {} is not supported",
+                   values.ToString());
     }
     value_width = values.bit_width() / 8;
   }
-  return std::unique_ptr<DictionaryValues>(new DictionaryValues(type.index_type(), offset_width, value_width));
+  return std::unique_ptr<DictionaryValues>(
+      new DictionaryValues(type.index_type(), offset_width, value_width));
 }
 
-DictionaryValues::DictionaryValues(std::shared_ptr<arrow::DataType> index_type, int offset_width, int value_width)
+DictionaryValues::DictionaryValues(std::shared_ptr<arrow::DataType> index_type, int offset_width,
+                                   int value_width)
     : index_type_(std::move(index_type)),
       index_width_(index_type_->bit_width() / 8),
       max_items_(MaxItems(*index_type_)),
@@ -47,10 +52,12 @@ int64_t DictionaryValues::EstimateBytes(const arrow::ArrayData&, SlotRange range
 }
 
 int64_t DictionaryValues::bytes() const {
-  return static_cast<int64_t>(indices_.size()) + item_bytes_ + static_cast<int64_t>(items_.size()) * offset_width_;
+  return static_cast<int64_t>(indices_.size()) + item_bytes_ +
+         static_cast<int64_t>(items_.size()) * offset_width_;
 }
 
-Status DictionaryValues::Append(const arrow::ArrayData& leaf, std::span<const SlotRange> slots, const uint8_t* valid) {
+Status DictionaryValues::Append(const arrow::ArrayData& leaf, std::span<const SlotRange> slots,
+                                const uint8_t* valid) {
   if (source_ != leaf.dictionary) {
     source_ = leaf.dictionary;
     renumbered_.assign(static_cast<size_t>(source_->length), -1);
@@ -89,8 +96,8 @@ Status DictionaryValues::AppendAs(const arrow::ArrayData& leaf, std::span<const 
       if (valid != nullptr && *valid++ == 0) continue;
       const auto position = static_cast<uint64_t>(source[i]);
       if (position >= renumbered_.size()) {
-        return Error(ErrorKind::kInvalid, "index {} is outside of its dictionary of {} values", source[i],
-                     renumbered_.size());
+        return Error(ErrorKind::kInvalid, "index {} is outside of its dictionary of {} values",
+                     source[i], renumbered_.size());
       }
       int64_t& number = renumbered_[position];
       if (number < 0) {
@@ -108,7 +115,8 @@ Result<int64_t> DictionaryValues::Intern(const arrow::ArrayData& dictionary, int
   const auto [entry, added] = numbers_.emplace(ValueAt(dictionary, position), number);
   if (!added) return entry->second;
   if (number >= max_items_) {
-    return Error(ErrorKind::kInvalid, "more than {} distinct values, the limit of a dictionary with {} indices",
+    return Error(ErrorKind::kInvalid,
+                 "more than {} distinct values, the limit of a dictionary with {} indices",
                  max_items_, index_type_->ToString());
   }
   items_.push_back(&entry->first);
@@ -116,17 +124,21 @@ Result<int64_t> DictionaryValues::Intern(const arrow::ArrayData& dictionary, int
   return number;
 }
 
-std::string_view DictionaryValues::ValueAt(const arrow::ArrayData& dictionary, int64_t position) const {
+std::string_view DictionaryValues::ValueAt(const arrow::ArrayData& dictionary,
+                                           int64_t position) const {
   if (offset_width_ == 0) {
     const auto* data = reinterpret_cast<const char*>(dictionary.buffers[1]->data());
-    return {data + (dictionary.offset + position) * value_width_, static_cast<size_t>(value_width_)};
+    return {data + (dictionary.offset + position) * value_width_,
+            static_cast<size_t>(value_width_)};
   }
   auto slice = [&](const auto* offsets) -> std::string_view {
     const auto length = static_cast<size_t>(offsets[position + 1] - offsets[position]);
     if (length == 0) return {};
-    return {reinterpret_cast<const char*>(dictionary.buffers[2]->data()) + offsets[position], length};
+    return {reinterpret_cast<const char*>(dictionary.buffers[2]->data()) + offsets[position],
+            length};
   };
-  return offset_width_ == 4 ? slice(dictionary.GetValues<int32_t>(1)) : slice(dictionary.GetValues<int64_t>(1));
+  return offset_width_ == 4 ? slice(dictionary.GetValues<int32_t>(1))
+                            : slice(dictionary.GetValues<int64_t>(1));
 }
 
 void DictionaryValues::Clear() {
@@ -138,10 +150,13 @@ void DictionaryValues::Clear() {
   renumbered_.clear();
 }
 
-int64_t DictionaryValues::ChunkBufferSize(int, int64_t, int64_t count) const { return count * index_width_; }
+int64_t DictionaryValues::ChunkBufferSize(int, int64_t, int64_t count) const {
+  return count * index_width_;
+}
 
 void DictionaryValues::FillChunkBuffer(int, int64_t first, int64_t count, uint8_t* out) const {
-  std::memcpy(out, indices_.data() + first * index_width_, static_cast<size_t>(count * index_width_));
+  std::memcpy(out, indices_.data() + first * index_width_,
+              static_cast<size_t>(count * index_width_));
 }
 
 void DictionaryValues::DescribeMiniBlock(pb::encodings::CompressiveEncoding* encoding) const {
@@ -165,7 +180,8 @@ void DictionaryValues::FillVariable(PageDictionary* out) const {
   put(end);
   for (const std::string* item : items_) put(end += item->size());
   for (const std::string* item : items_) at = std::copy(item->begin(), item->end(), at);
-  out->encoding.mutable_variable()->mutable_offsets()->mutable_flat()->set_bits_per_value(8 * sizeof(Offset));
+  out->encoding.mutable_variable()->mutable_offsets()->mutable_flat()->set_bits_per_value(
+      8 * sizeof(Offset));
 }
 
 std::optional<PageDictionary> DictionaryValues::dictionary() const {
@@ -176,7 +192,8 @@ std::optional<PageDictionary> DictionaryValues::dictionary() const {
   } else if (offset_width_ == 8) {
     FillVariable<uint64_t>(&out);
   } else {
-    for (const std::string* item : items_) out.bytes.insert(out.bytes.end(), item->begin(), item->end());
+    for (const std::string* item : items_)
+      out.bytes.insert(out.bytes.end(), item->begin(), item->end());
     out.encoding.mutable_flat()->set_bits_per_value(static_cast<uint64_t>(value_width_) * 8);
   }
   return out;

@@ -1,6 +1,8 @@
-// Dictionary columns: each page holds the distinct values of its rows in a dictionary buffer, and their numbers as values.
+// Dictionary columns: each page holds the distinct values of its rows in a dictionary buffer, and
+// their numbers as values.
 //
-// Batches bring dictionaries of their own; their indices are renumbered into the page's. Only values that occur are kept.
+// Batches bring dictionaries of their own; their indices are renumbered into the page's. Only
+// values that occur are kept.
 #pragma once
 
 #include <arrow/type.h>
@@ -22,7 +24,8 @@ class DictionaryValues : public PageValues {
 
   int64_t EstimateBytes(const arrow::ArrayData& leaf, SlotRange range) const override;
   // kInvalid when the page's distinct values exceed the index type.
-  Status Append(const arrow::ArrayData& leaf, std::span<const SlotRange> slots, const uint8_t* valid) override;
+  Status Append(const arrow::ArrayData& leaf, std::span<const SlotRange> slots,
+                const uint8_t* valid) override;
   int64_t bytes() const override;
   void Clear() override;
 
@@ -38,7 +41,8 @@ class DictionaryValues : public PageValues {
   DictionaryValues(std::shared_ptr<arrow::DataType> index_type, int offset_width, int value_width);
 
   template <typename Index>
-  Status AppendAs(const arrow::ArrayData& leaf, std::span<const SlotRange> slots, const uint8_t* valid);
+  Status AppendAs(const arrow::ArrayData& leaf, std::span<const SlotRange> slots,
+                  const uint8_t* valid);
   Result<int64_t> Intern(const arrow::ArrayData& dictionary, int64_t position);
   std::string_view ValueAt(const arrow::ArrayData& dictionary, int64_t position) const;
   template <typename Offset>

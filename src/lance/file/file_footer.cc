@@ -67,7 +67,8 @@ Result<std::vector<FileRange>> ReadTable(const FileTail& tail, const char* what,
   ARROW_ASSIGN_OR_RAISE(auto bytes, tail.Range(what, position, 16 * entries));
   std::vector<FileRange> ranges(entries);
   for (uint64_t i = 0; i < entries; ++i) {
-    ranges[i] = {Load<uint64_t>(bytes->data() + 16 * i), Load<uint64_t>(bytes->data() + 16 * i + 8)};
+    ranges[i] = {Load<uint64_t>(bytes->data() + 16 * i),
+                 Load<uint64_t>(bytes->data() + 16 * i + 8)};
     if (ranges[i].offset > file_size || ranges[i].size > file_size - ranges[i].offset) {
       return Error(ErrorKind::kCorrupt, "{}: entry {} at {} of {} bytes lies outside the file",
                    what, i, ranges[i].offset, ranges[i].size);

@@ -110,8 +110,8 @@ const PagedFileReader::ParsedSchema& PagedFileReader::OwnSchema() const {
   std::call_once(schema_once_, [this] {
     pb::file::FileDescriptor descriptor;
     if (!descriptor.ParseFromString(footer_.descriptor_bytes)) {
-      schema_.status = Error(ErrorKind::kCorrupt, "{}: the file descriptor does not parse",
-                             object_->name());
+      schema_.status =
+          Error(ErrorKind::kCorrupt, "{}: the file descriptor does not parse", object_->name());
       return;
     }
     for (const auto& [key, value] : descriptor.schema().metadata()) {
@@ -201,8 +201,7 @@ Result<std::shared_ptr<arrow::Array>> PagedFileReader::ReadColumn(const ColumnRe
   std::vector<LeafValues> leaves;
   for (size_t i = 0; i < shapes.size(); ++i) {
     const bool one_slot_a_row = shapes[i].max_rep == 0;
-    LeafSink sink{LevelBuffer(shapes[i]),
-                  SlotBuilder::Make(shapes[i], one_slot_a_row ? rows : 0)};
+    LeafSink sink{LevelBuffer(shapes[i]), SlotBuilder::Make(shapes[i], one_slot_a_row ? rows : 0)};
     ARROW_RETURN_NOT_OK(ReadLeaf(column.leaf_columns[i], shapes[i], ranges, &sink));
     leaves.push_back({&shapes[i], std::move(sink)});
   }

@@ -1,4 +1,5 @@
-// Versions of the Lance data file format. Tables of the original use 2.1, pylance 14 writes 2.2 by default.
+// Versions of the Lance data file format. Tables of the original use 2.1, pylance 14 writes 2.2 by
+// default.
 #pragma once
 
 #include <compare>

@@ -13,7 +13,8 @@
 namespace sarissa::lance {
 namespace {
 
-// Whether arrays of `have` can be written as `want`: nullability and the names of list items do not matter.
+// Whether arrays of `have` can be written as `want`: nullability and the names of list items do not
+// matter.
 bool SameLayout(const arrow::DataType& have, const arrow::DataType& want) {
   if (have.id() != want.id()) return false;
   if (want.id() == arrow::Type::FIXED_SIZE_LIST) {
@@ -30,7 +31,8 @@ bool SameLayout(const arrow::DataType& have, const arrow::DataType& want) {
   if (IsLeafType(want)) return have.Equals(want);
   if (have.num_fields() != want.num_fields()) return false;
   for (int i = 0; i < want.num_fields(); ++i) {
-    if (want.id() == arrow::Type::STRUCT && have.field(i)->name() != want.field(i)->name()) return false;
+    if (want.id() == arrow::Type::STRUCT && have.field(i)->name() != want.field(i)->name())
+      return false;
     if (!SameLayout(*have.field(i)->type(), *want.field(i)->type())) return false;
   }
   return true;
@@ -38,8 +40,8 @@ bool SameLayout(const arrow::DataType& have, const arrow::DataType& want) {
 
 class FileWriterImpl : public FileWriter {
  public:
-  FileWriterImpl(std::unique_ptr<object_store::ObjectWriter> sink, Schema schema, FileWriterOptions options,
-                 int num_columns)
+  FileWriterImpl(std::unique_ptr<object_store::ObjectWriter> sink, Schema schema,
+                 FileWriterOptions options, int num_columns)
       : schema_(std::move(schema)),
         options_(std::move(options)),
         container_(std::move(sink), options_.version, num_columns) {}
@@ -49,8 +51,8 @@ class FileWriterImpl : public FileWriter {
     for (const auto& field : schema_.arrow_schema()->fields()) {
       std::vector<std::unique_ptr<ColumnWriter>> leaves;
       for (ColumnPath& path : LeafPathsOf(*field)) {
-        ARROW_ASSIGN_OR_RAISE(auto leaf,
-                              ColumnWriter::Make(std::move(path), column++, options_.page_bytes, &container_));
+        ARROW_ASSIGN_OR_RAISE(auto leaf, ColumnWriter::Make(std::move(path), column++,
+                                                            options_.page_bytes, &container_));
         leaves.push_back(std::move(leaf));
       }
       columns_.push_back(std::move(leaves));
@@ -93,17 +95,18 @@ class FileWriterImpl : public FileWriter {
   Status CheckFits(const arrow::RecordBatch& batch) const {
     const arrow::Schema& want = *schema_.arrow_schema();
     if (batch.num_columns() != want.num_fields()) {
-      return Error(ErrorKind::kInvalid, "the batch has {} columns, the file has {}", batch.num_columns(),
-                   want.num_fields());
+      return Error(ErrorKind::kInvalid, "the batch has {} columns, the file has {}",
+                   batch.num_columns(), want.num_fields());
     }
     for (int i = 0; i < want.num_fields(); ++i) {
       if (batch.column_name(i) != want.field(i)->name()) {
-        return Error(ErrorKind::kInvalid, "column {} of the batch is '{}', the file has '{}'", i, batch.column_name(i),
-                     want.field(i)->name());
+        return Error(ErrorKind::kInvalid, "column {} of the batch is '{}', the file has '{}'", i,
+                     batch.column_name(i), want.field(i)->name());
       }
       if (!SameLayout(*batch.column_data(i)->type, *want.field(i)->type())) {
-        return Error(ErrorKind::kInvalid, "column '{}' of the batch is {}, the file has {}", batch.column_name(i),
-                     batch.column_data(i)->type->ToString(), want.field(i)->type()->ToString());
+        return Error(ErrorKind::kInvalid, "column '{}' of the batch is {}, the file has {}",
+                     batch.column_name(i), batch.column_data(i)->type->ToString(),
+                     want.field(i)->type()->ToString());
       }
     }
     Status valid = batch.Validate();
@@ -115,7 +118,8 @@ class FileWriterImpl : public FileWriter {
     ARROW_RETURN_NOT_OK(CheckFits(batch));
     if (batch.num_rows() == 0) return Status::OK();
     for (int i = 0; i < batch.num_columns(); ++i) {
-      for (auto& leaf : columns_[static_cast<size_t>(i)]) ARROW_RETURN_NOT_OK(leaf->Append(*batch.column_data(i)));
+      for (auto& leaf : columns_[static_cast<size_t>(i)])
+        ARROW_RETURN_NOT_OK(leaf->Append(*batch.column_data(i)));
     }
     rows_ += static_cast<uint64_t>(batch.num_rows());
     return Status::OK();
@@ -131,15 +135,18 @@ class FileWriterImpl : public FileWriter {
 
 }  // namespace
 
-Result<std::unique_ptr<FileWriter>> FileWriter::Make(std::unique_ptr<object_store::ObjectWriter> sink, Schema schema,
-                                                     FileWriterOptions options) {
+Result<std::unique_ptr<FileWriter>> FileWriter::Make(
+    std::unique_ptr<object_store::ObjectWriter> sink, Schema schema, FileWriterOptions options) {
   if (options.version != kFileV21 && options.version != kFileV22) {
-    return Error(ErrorKind::kUnsupported, "data files of version {} are not written", options.version.ToString());
+    return Error(ErrorKind::kUnsupported, "data files of version {} are not written",
+                 options.version.ToString());
   }
-  if (options.page_bytes <= 0) return Error(ErrorKind::kInvalid, "page_bytes is {}", options.page_bytes);
+  if (options.page_bytes <= 0)
+    return Error(ErrorKind::kInvalid, "page_bytes is {}", options.page_bytes);
   const auto num_columns = static_cast<int>(schema.AllLeafIds().size());
   if (num_columns == 0) return Error(ErrorKind::kInvalid, "a data file needs at least one column");
-  auto writer = std::make_unique<FileWriterImpl>(std::move(sink), std::move(schema), std::move(options), num_columns);
+  auto writer = std::make_unique<FileWriterImpl>(std::move(sink), std::move(schema),
+                                                 std::move(options), num_columns);
   ARROW_RETURN_NOT_OK(writer->AddColumns());
   return writer;
 }

@@ -1,13 +1,14 @@
 // Writes one Lance data file, version 2.1 or 2.2.
 //
-// Buffers incoming batches per column and emits pages as they fill (8 MiB of values, or earlier where level counts demand
-// it), so memory is bounded by the page size, not by the file. Values of env::kMapThresholdBytes and more are copied from
-// their (mapped) buffers straight to the sink, piece by piece, without an intermediate copy.
-// One thread at a time. The file exists only after Finish; a writer destroyed before leaves nothing behind.
+// Buffers incoming batches per column and emits pages as they fill (8 MiB of values, or earlier
+// where level counts demand it), so memory is bounded by the page size, not by the file. Values of
+// env::kMapThresholdBytes and more are copied from their (mapped) buffers straight to the sink,
+// piece by piece, without an intermediate copy. One thread at a time. The file exists only after
+// Finish; a writer destroyed before leaves nothing behind.
 //
-// Encodings written: mini-block (flat, variable), full-zip (variable, fixed), constant; levels flat(16). Nullability layers
-// are declared maximally for nullable fields, on every page of a column alike: the format's readers lose or invent rows when
-// pages of a column disagree.
+// Encodings written: mini-block (flat, variable), full-zip (variable, fixed), constant; levels
+// flat(16). Nullability layers are declared maximally for nullable fields, on every page of a
+// column alike: the format's readers lose or invent rows when pages of a column disagree.
 #pragma once
 
 #include <arrow/record_batch.h>
@@ -41,12 +42,12 @@ struct FileSummary {
 class FileWriter {
  public:
   virtual ~FileWriter() = default;
-  // `sink` is a new object; `schema` the columns of every batch that follows, in order. Dictionary columns may come with a
-  // different dictionary in each batch.
-  static Result<std::unique_ptr<FileWriter>> Make(std::unique_ptr<object_store::ObjectWriter> sink, Schema schema,
-                                                  FileWriterOptions options);
-  // kInvalid when the batch does not fit the schema (a null in a not-null column included); the writer is unusable after
-  // any error.
+  // `sink` is a new object; `schema` the columns of every batch that follows, in order. Dictionary
+  // columns may come with a different dictionary in each batch.
+  static Result<std::unique_ptr<FileWriter>> Make(std::unique_ptr<object_store::ObjectWriter> sink,
+                                                  Schema schema, FileWriterOptions options);
+  // kInvalid when the batch does not fit the schema (a null in a not-null column included); the
+  // writer is unusable after any error.
   virtual Status Write(const arrow::RecordBatch& batch) = 0;
   // Writes what is left and the file's tail, makes the object durable.
   virtual Result<FileSummary> Finish(object_store::PutMode mode) = 0;

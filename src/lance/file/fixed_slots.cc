@@ -15,7 +15,9 @@ namespace {
 // A hint of the caller's may be wrong; it is not trusted beyond this.
 constexpr uint64_t kMaxHintBytes = 64 << 20;
 
-int64_t BytesForBits(uint64_t bits) { return static_cast<int64_t>((bits + 7) / 8); }
+int64_t BytesForBits(uint64_t bits) {
+  return static_cast<int64_t>((bits + 7) / 8);
+}
 
 }  // namespace
 
@@ -25,8 +27,7 @@ Status FixedSlots::CheckShape(const ValueBlock& block) const {
                  type_->ToString());
   }
   // No bits stand for items that are all null.
-  const bool no_items =
-      block.bits_per_item == 0 && type_->id() == arrow::Type::FIXED_SIZE_LIST;
+  const bool no_items = block.bits_per_item == 0 && type_->id() == arrow::Type::FIXED_SIZE_LIST;
   if ((block.bits_per_item != shape_.bits_per_item && !no_items) ||
       block.items_per_value != shape_.items_per_value) {
     return Error(ErrorKind::kCorrupt, "values of {} x {} bits in a column of {}",
@@ -36,13 +37,11 @@ Status FixedSlots::CheckShape(const ValueBlock& block) const {
 }
 
 Status FixedSlots::Grow(uint64_t count, bool expands) {
-  ARROW_ASSIGN_OR_RAISE(
-      const uint64_t bytes,
-      PackedBytes(slots_ + count, shape_.items_per_value, shape_.bits_per_item, "values"));
+  ARROW_ASSIGN_OR_RAISE(const uint64_t bytes, PackedBytes(slots_ + count, shape_.items_per_value,
+                                                          shape_.bits_per_item, "values"));
   if (expands) {
-    ARROW_ASSIGN_OR_RAISE(
-        const uint64_t more,
-        PackedBytes(count, shape_.items_per_value, shape_.bits_per_item, "values"));
+    ARROW_ASSIGN_OR_RAISE(const uint64_t more, PackedBytes(count, shape_.items_per_value,
+                                                           shape_.bits_per_item, "values"));
     expanded_bytes_ += more;
     if (expanded_bytes_ > kMaxExpandedBytes) {
       return Error(ErrorKind::kInvalid, "{} rows of {} are too many for one read", slots_ + count,
@@ -60,7 +59,8 @@ Status FixedSlots::Grow(uint64_t count, bool expands) {
   if (static_cast<int64_t>(bytes) > old) {
     ARROW_RETURN_NOT_OK(bytes_.Reserve(static_cast<int64_t>(bytes) - old));
     bytes_.UnsafeAdvance(static_cast<int64_t>(bytes) - old);
-    // Bits behind the last one are written later by whole-bit copies; they must not be uninitialised.
+    // Bits behind the last one are written later by whole-bit copies; they must not be
+    // uninitialised.
     if (shape_.bits_per_item == 1) {
       std::memset(bytes_.mutable_data() + old, 0, static_cast<size_t>(bytes_.length() - old));
     }
@@ -120,8 +120,7 @@ Status FixedSlots::AppendIndexed(const ValueBlock& indices, PageDictionary* dict
   const ValueBlock& values = dictionary->values;
   ARROW_RETURN_NOT_OK(CheckShape(values));
   if (shape_.bits_per_item == 1 || values.bits_per_item == 0 || !values.item_validity.empty()) {
-    return Error(ErrorKind::kUnsupported, "a dictionary of {} is not read here",
-                 type_->ToString());
+    return Error(ErrorKind::kUnsupported, "a dictionary of {} is not read here", type_->ToString());
   }
   if (count == 0) return Status::OK();
   ARROW_RETURN_NOT_OK(Grow(count, /*expands=*/shape_.value_bits() > 64));
@@ -204,9 +203,8 @@ Result<std::shared_ptr<arrow::ArrayData>> FixedSlots::Finish() {
     ARROW_ASSIGN_OR_RAISE(validity, item_validity_.Finish());
   }
   const int64_t items = length * list.list_size();
-  auto child =
-      arrow::ArrayData::Make(list.value_type(), items, {validity, std::move(bytes)},
-                             validity == nullptr ? 0 : arrow::kUnknownNullCount);
+  auto child = arrow::ArrayData::Make(list.value_type(), items, {validity, std::move(bytes)},
+                                      validity == nullptr ? 0 : arrow::kUnknownNullCount);
   return arrow::ArrayData::Make(type_, length, {nullptr}, {std::move(child)}, 0);
 }
 

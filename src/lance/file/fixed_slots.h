@@ -1,4 +1,5 @@
-// SlotBuilder of fixed-width leaves: numbers, booleans, times, decimals, fixed binaries, and fixed-size lists of these.
+// SlotBuilder of fixed-width leaves: numbers, booleans, times, decimals, fixed binaries, and
+// fixed-size lists of these.
 #pragma once
 
 #include <arrow/buffer_builder.h>
@@ -9,12 +10,14 @@ namespace sarissa::lance {
 
 class FixedSlots final : public SlotBuilder {
  public:
-  FixedSlots(std::shared_ptr<arrow::DataType> type, const ValueShape& shape, uint64_t expected_slots)
+  FixedSlots(std::shared_ptr<arrow::DataType> type, const ValueShape& shape,
+             uint64_t expected_slots)
       : type_(std::move(type)), shape_(shape), expected_slots_(expected_slots) {}
 
-  Status AppendBlock(const ValueBlock& block, uint64_t first, uint64_t count, Validity valid) override;
-  Status AppendIndexed(const ValueBlock& indices, PageDictionary* dictionary, uint64_t first, uint64_t count,
-                       Validity valid) override;
+  Status AppendBlock(const ValueBlock& block, uint64_t first, uint64_t count,
+                     Validity valid) override;
+  Status AppendIndexed(const ValueBlock& indices, PageDictionary* dictionary, uint64_t first,
+                       uint64_t count, Validity valid) override;
   Status AppendRepeated(const ValueBlock& block, uint64_t count) override;
   Status AppendEmpty(uint64_t count) override;
   Status AppendShared(std::shared_ptr<arrow::Buffer> value) override;

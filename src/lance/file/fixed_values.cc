@@ -24,13 +24,15 @@ const arrow::ArrayData& ItemsOf(const arrow::ArrayData& leaf, int64_t list_size)
 
 int64_t FixedValues::EstimateBytes(const arrow::ArrayData& leaf, SlotRange range) const {
   int64_t bits_per_value = value_bits_;
-  if (has_item_validity_ || (list_size_ > 0 && (leaf.MayHaveNulls() || ItemsOf(leaf, list_size_).MayHaveNulls()))) {
+  if (has_item_validity_ ||
+      (list_size_ > 0 && (leaf.MayHaveNulls() || ItemsOf(leaf, list_size_).MayHaveNulls()))) {
     bits_per_value += list_size_;
   }
   return BytesForBits(range.length * bits_per_value);
 }
 
-Status FixedValues::Append(const arrow::ArrayData& leaf, std::span<const SlotRange> slots, const uint8_t* valid) {
+Status FixedValues::Append(const arrow::ArrayData& leaf, std::span<const SlotRange> slots,
+                           const uint8_t* valid) {
   const arrow::ArrayData& items = ItemsOf(leaf, list_size_);
   const int64_t dimension = list_size_ == 0 ? 1 : list_size_;
   const int64_t leaf_offset = list_size_ == 0 ? 0 : leaf.offset;
@@ -79,7 +81,8 @@ void FixedValues::AppendItemValidity(const arrow::ArrayData& leaf, std::span<con
     }
     for (int64_t i = 0; valid != nullptr && i < range.length; ++i) {
       if (valid[slot + i] != 0) continue;
-      arrow::bit_util::SetBitsTo(item_validity_.data(), old_bits + i * list_size_, list_size_, false);
+      arrow::bit_util::SetBitsTo(item_validity_.data(), old_bits + i * list_size_, list_size_,
+                                 false);
     }
     slot += range.length;
   }
@@ -121,10 +124,11 @@ void FixedValues::DescribeMiniBlock(pb::encodings::CompressiveEncoding* encoding
   list->mutable_values()->mutable_flat()->set_bits_per_value(static_cast<uint64_t>(item_bits_));
 }
 
-Status FixedValues::WriteFullZip(const ColumnPath& path, const PageLevels& levels, ContainerWriter* out,
-                                 std::vector<uint64_t>* row_starts) const {
+Status FixedValues::WriteFullZip(const ColumnPath& path, const PageLevels& levels,
+                                 ContainerWriter* out, std::vector<uint64_t>* row_starts) const {
   const auto width = static_cast<size_t>(value_bits_ / 8);
-  std::vector<uint8_t> validity(has_item_validity_ ? static_cast<size_t>(BytesForBits(list_size_)) : 0);
+  std::vector<uint8_t> validity(has_item_validity_ ? static_cast<size_t>(BytesForBits(list_size_))
+                                                   : 0);
   return WriteZippedItems(path, levels, out, row_starts, [&](int64_t slot, bool) {
     if (has_item_validity_) {
       validity.back() = 0;

@@ -1,4 +1,5 @@
-// The item loop of full-zip pages: per item a control word, `repetition << bits_def | definition`, then what the values put behind it.
+// The item loop of full-zip pages: per item a control word, `repetition << bits_def | definition`,
+// then what the values put behind it.
 #pragma once
 
 #include <bit>

@@ -89,7 +89,8 @@ Status FullZipReader::SetFixed(const pb::encodings::FullZipLayout& layout) {
     ARROW_ASSIGN_OR_RAISE(bits_per_item_, FlatBits(*values, path));
   }
   validity_bytes_ = has_validity ? (items_per_value_ + 7) / 8 : 0;
-  ARROW_ASSIGN_OR_RAISE(const uint64_t bytes, PackedBytes(1, items_per_value_, bits_per_item_, path));
+  ARROW_ASSIGN_OR_RAISE(const uint64_t bytes,
+                        PackedBytes(1, items_per_value_, bits_per_item_, path));
   value_bytes_ = validity_bytes_ + bytes;
   if (layout.bits_per_value() != value_bytes_ * 8) {
     return Corrupt("values of {} bits, their encoding says {} bytes", layout.bits_per_value(),
@@ -115,8 +116,7 @@ Result<FileRange> FullZipReader::Locate(const RowRange& rows) const {
   uint64_t begin = 0;
   uint64_t end = 0;
   if (rows.count == 1) {
-    ARROW_ASSIGN_OR_RAISE(auto pair,
-                          source_.Read(1, rows.first * index_bytes_, 2 * index_bytes_));
+    ARROW_ASSIGN_OR_RAISE(auto pair, source_.Read(1, rows.first * index_bytes_, 2 * index_bytes_));
     begin = LoadWidth(pair->data(), index_bytes_);
     end = LoadWidth(pair->data() + index_bytes_, index_bytes_);
   } else {

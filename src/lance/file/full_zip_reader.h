@@ -1,10 +1,12 @@
-// Pages of large values: each entry is a control word (its levels), perhaps a length, and the value.
+// Pages of large values: each entry is a control word (its levels), perhaps a length, and the
+// value.
 //
-// Buffer 0: control word = rep << bits_def | def in 0, 1, 2 or 4 bytes; variable-width values follow as u32 or u64 length and
-// bytes, only where def is 0; fixed-width values follow wherever there is a slot, null or not. Buffer 1, needed for variable
-// widths and for lists: rows + 1 offsets into buffer 0, as wide as its size says.
-// Only the bytes of wanted rows are read. A value of env::kMapThresholdBytes and more that is stored as it is comes back as a
-// slice of what the store gave, while it is the only value of its array that is not empty.
+// Buffer 0: control word = rep << bits_def | def in 0, 1, 2 or 4 bytes; variable-width values
+// follow as u32 or u64 length and bytes, only where def is 0; fixed-width values follow wherever
+// there is a slot, null or not. Buffer 1, needed for variable widths and for lists: rows + 1
+// offsets into buffer 0, as wide as its size says. Only the bytes of wanted rows are read. A value
+// of env::kMapThresholdBytes and more that is stored as it is comes back as a slice of what the
+// store gave, while it is the only value of its array that is not empty.
 #pragma once
 
 #include <memory>
@@ -16,11 +18,13 @@ namespace sarissa::lance {
 
 class FullZipReader final : public PageReader {
  public:
-  static Result<std::unique_ptr<PageReader>> Make(const PageSource& source, const pb::encodings::FullZipLayout& layout);
+  static Result<std::unique_ptr<PageReader>> Make(const PageSource& source,
+                                                  const pb::encodings::FullZipLayout& layout);
   Status Read(std::span<const RowRange> rows, LeafSink* sink) override;
 
  private:
-  FullZipReader(const PageSource& source, PageLevels levels) : source_(source), levels_(std::move(levels)) {}
+  FullZipReader(const PageSource& source, PageLevels levels)
+      : source_(source), levels_(std::move(levels)) {}
 
   Status SetWidths(const pb::encodings::FullZipLayout& layout);
   Status SetFixed(const pb::encodings::FullZipLayout& layout);

@@ -1,4 +1,5 @@
-// Writes full-zip pages: the zipped items, and the repetition index where rows cannot be found by arithmetic.
+// Writes full-zip pages: the zipped items, and the repetition index where rows cannot be found by
+// arithmetic.
 #include <limits>
 
 #include "lance/file/full_zip_items.h"
@@ -7,7 +8,8 @@
 namespace sarissa::lance {
 namespace {
 
-// Offsets are as wide as the last one needs; a reader infers the width from the buffer's size and the number of rows.
+// Offsets are as wide as the last one needs; a reader infers the width from the buffer's size and
+// the number of rows.
 int OffsetWidth(uint64_t largest) {
   if (largest <= std::numeric_limits<uint8_t>::max()) return 1;
   if (largest <= std::numeric_limits<uint16_t>::max()) return 2;
@@ -23,8 +25,8 @@ Result<BufferPlace> WriteRowStarts(const std::vector<uint64_t>& row_starts, Cont
 
 }  // namespace
 
-Result<EncodedPage> WriteFullZipPage(const ColumnPath& path, const PageLevels& levels, const PageValues& values,
-                                     ContainerWriter* out) {
+Result<EncodedPage> WriteFullZipPage(const ColumnPath& path, const PageLevels& levels,
+                                     const PageValues& values, ContainerWriter* out) {
   EncodedPage page;
   std::vector<uint64_t> row_starts;
   row_starts.reserve(static_cast<size_t>(levels.rows) + 1);

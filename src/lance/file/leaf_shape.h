@@ -1,7 +1,9 @@
-// What a reader has to know about a leaf: how its values lie in memory, and which layers stand between them and the rows.
+// What a reader has to know about a leaf: how its values lie in memory, and which layers stand
+// between them and the rows.
 //
-// Levels of pages that declare differing layers meet in one canonical numbering: every item layer has one level (null), every
-// list layer two (null, then empty), from the inside out. Immutable, thread safe.
+// Levels of pages that declare differing layers meet in one canonical numbering: every item layer
+// has one level (null), every list layer two (null, then empty), from the inside out. Immutable,
+// thread safe.
 #pragma once
 
 #include <arrow/type.h>
@@ -52,7 +54,8 @@ Result<std::vector<LeafShape>> LeafShapesOf(const arrow::Field& column);
 class PageLevels {
  public:
   // kCorrupt when they do not fit the leaf.
-  static Result<PageLevels> Make(const google::protobuf::RepeatedField<int>& layers, const LeafShape& shape);
+  static Result<PageLevels> Make(const google::protobuf::RepeatedField<int>& layers,
+                                 const LeafShape& shape);
 
   uint16_t max_rep() const { return max_rep_; }
   uint16_t max_def() const { return static_cast<uint16_t>(canonical_.size() - 1); }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lance/file/encoding/load.h"
+
 namespace sarissa::lance {
 
 void LevelBuffer::Append(uint64_t count, Levels rep, Levels def, const PageLevels& page) {
@@ -25,6 +27,26 @@ uint16_t MaxLevel(Levels levels) {
   uint16_t most = 0;
   for (const uint16_t level : levels) most = std::max(most, level);
   return most;
+}
+
+bool AllWithin(Levels levels, uint16_t max) {
+  // The bits of all levels together are at least the highest; mostly that settles it.
+  const auto* data = reinterpret_cast<const uint8_t*>(levels.data());
+  uint64_t bits = 0;
+  uint64_t at = 0;
+  for (; at + 4 <= levels.size(); at += 4) bits |= Load<uint64_t>(data + 2 * at);
+  for (; at < levels.size(); ++at) bits |= levels[at];
+  bits |= bits >> 32;
+  bits |= bits >> 16;
+  return (bits & 0xffff) <= max || MaxLevel(levels) <= max;
+}
+
+uint64_t ZeroRun(Levels levels, uint64_t from) {
+  const auto* data = reinterpret_cast<const uint8_t*>(levels.data());
+  uint64_t at = from;
+  while (at + 4 <= levels.size() && Load<uint64_t>(data + 2 * at) == 0) at += 4;
+  while (at < levels.size() && levels[at] == 0) ++at;
+  return at - from;
 }
 
 uint64_t CountSlots(Levels def, uint16_t max_slot_def) {

@@ -143,7 +143,8 @@ Result<TypePtr> ParseLeaf(std::string_view text) {
   std::string_view kind = text.substr(0, colon);
   std::string_view rest = text.substr(colon + 1);
   if (kind == "timestamp") return ParseTimestamp(text, rest);
-  if (kind == "time32" || kind == "time64" || kind == "duration") return ParseTime(text, kind, rest);
+  if (kind == "time32" || kind == "time64" || kind == "duration")
+    return ParseTime(text, kind, rest);
   if (kind == "decimal") return ParseDecimal(text, rest);
   if (kind == "fixed_size_list") return ParseFixedSizeList(text, rest);
   if (kind == "dict") return ParseDictionary(text, rest);
@@ -188,11 +189,13 @@ Result<std::string> LogicalTypeOf(const arrow::DataType& type) {
     case Type::TIME64:
       return fmt::format("time64:{}", UnitName(static_cast<const arrow::TimeType&>(type).unit()));
     case Type::DURATION:
-      return fmt::format("duration:{}", UnitName(static_cast<const arrow::DurationType&>(type).unit()));
+      return fmt::format("duration:{}",
+                         UnitName(static_cast<const arrow::DurationType&>(type).unit()));
     case Type::DECIMAL128:
     case Type::DECIMAL256: {
       const auto& decimal = static_cast<const arrow::DecimalType&>(type);
-      return fmt::format("decimal:{}:{}:{}", decimal.bit_width(), decimal.precision(), decimal.scale());
+      return fmt::format("decimal:{}:{}:{}", decimal.bit_width(), decimal.precision(),
+                         decimal.scale());
     }
     case Type::FIXED_SIZE_BINARY: {
       const int width = static_cast<const arrow::FixedSizeBinaryType&>(type).byte_width();
@@ -207,7 +210,9 @@ Result<std::string> LogicalTypeOf(const arrow::DataType& type) {
     }
     case Type::DICTIONARY: {
       const auto& dictionary = static_cast<const arrow::DictionaryType&>(type);
-      if (arrow::is_nested(dictionary.value_type()->id()) || dictionary.value_type()->id() == Type::DICTIONARY) break;
+      if (arrow::is_nested(dictionary.value_type()->id()) ||
+          dictionary.value_type()->id() == Type::DICTIONARY)
+        break;
       ARROW_ASSIGN_OR_RAISE(std::string value, LogicalTypeOf(*dictionary.value_type()));
       ARROW_ASSIGN_OR_RAISE(std::string index, LogicalTypeOf(*dictionary.index_type()));
       return fmt::format("dict:{}:{}:{}", value, index, dictionary.ordered());
@@ -228,24 +233,28 @@ Result<std::string> LogicalTypeOf(const arrow::DataType& type) {
 
 Result<TypePtr> ArrowTypeOf(std::string_view logical_type, const FieldVector& children) {
   if (logical_type == "struct") {
-    if (children.empty()) return Error(ErrorKind::kUnsupported, "a struct without fields is not supported");
+    if (children.empty())
+      return Error(ErrorKind::kUnsupported, "a struct without fields is not supported");
     return arrow::struct_(children);
   }
   const bool list = logical_type == "list" || logical_type == "list.struct";
   const bool large_list = logical_type == "large_list" || logical_type == "large_list.struct";
   if (list || large_list || logical_type == "map") {
     if (children.size() != 1) {
-      return Error(ErrorKind::kCorrupt, "type '{}' has {} children instead of 1", logical_type, children.size());
+      return Error(ErrorKind::kCorrupt, "type '{}' has {} children instead of 1", logical_type,
+                   children.size());
     }
     if (list) return arrow::list(children[0]);
     if (large_list) return arrow::large_list(children[0]);
     const arrow::DataType& entries = *children[0]->type();
     if (entries.id() != Type::STRUCT || entries.num_fields() != 2) {
-      return Error(ErrorKind::kCorrupt, "the entries of a map are {} instead of a struct of two", entries.ToString());
+      return Error(ErrorKind::kCorrupt, "the entries of a map are {} instead of a struct of two",
+                   entries.ToString());
     }
     // The entries and keys of an Arrow map are never null, whatever the file declares.
     auto key = entries.field(0)->WithNullable(false);
-    auto made = arrow::MapType::Make(children[0]->WithType(arrow::struct_({key, entries.field(1)}))->WithNullable(false));
+    auto made = arrow::MapType::Make(
+        children[0]->WithType(arrow::struct_({key, entries.field(1)}))->WithNullable(false));
     if (!made.ok()) return WithKind(made.status(), ErrorKind::kCorrupt);
     return made;
   }

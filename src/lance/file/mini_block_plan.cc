@@ -18,7 +18,8 @@ constexpr int64_t kMaxChunkLevels = 65535 / 2;
 class LevelCursor {
  public:
   LevelCursor(const ColumnPath& path, const PageLevels& levels)
-      : def_(levels.num_invisible() == 0 ? nullptr : levels.def.data()), max_visible_def_(path.max_visible_def) {}
+      : def_(levels.num_invisible() == 0 ? nullptr : levels.def.data()),
+        max_visible_def_(path.max_visible_def) {}
 
   // Steps behind the next `count` visible items.
   void Advance(int64_t count) {
@@ -38,7 +39,8 @@ class LevelCursor {
 
 class Planner {
  public:
-  Planner(const ColumnPath& path, const PageLevels& levels, const PageValues& values, FileVersion version)
+  Planner(const ColumnPath& path, const PageLevels& levels, const PageValues& values,
+          FileVersion version)
       : levels_(levels), values_(values), shape_(path, values, version), cursor_(path, levels) {}
 
   std::vector<MiniBlockChunk> Plan() {
@@ -78,8 +80,10 @@ class Planner {
     chunk.num_values = levels_.num_slots - at.first_value;
     chunk.num_levels = levels_.num_levels - at.first_level;
     if (chunk.num_values > kMaxChunkValues) return std::nullopt;
-    // Up to two values the rest cannot be cut any more: another chunk holds two at least and leaves one.
-    if (chunk.num_values > 2 && ValueBytes(chunk.first_value, chunk.num_values) > kTargetValueBytes) return std::nullopt;
+    // Up to two values the rest cannot be cut any more: another chunk holds two at least and leaves
+    // one.
+    if (chunk.num_values > 2 && ValueBytes(chunk.first_value, chunk.num_values) > kTargetValueBytes)
+      return std::nullopt;
     if (!Fits(&chunk)) return std::nullopt;
     return chunk;
   }

@@ -20,27 +20,27 @@ Status Corrupt(fmt::format_string<Args...> format, Args&&... args) {
                    "mini_block: " + fmt::format(format, std::forward<Args>(args)...));
 }
 
-uint64_t PadTo8(uint64_t n) { return (n + 7) & ~uint64_t{7}; }
+uint64_t PadTo8(uint64_t n) {
+  return (n + 7) & ~uint64_t{7};
+}
 
 }  // namespace
 
 Result<std::unique_ptr<PageReader>> MiniBlockReader::Make(
     const PageSource& source, const pb::encodings::MiniBlockLayout& layout) {
   ARROW_ASSIGN_OR_RAISE(PageLevels levels, PageLevels::Make(layout.layers(), source.shape));
-  auto reader =
-      std::unique_ptr<MiniBlockReader>(new MiniBlockReader(source, std::move(levels)));
+  auto reader = std::unique_ptr<MiniBlockReader>(new MiniBlockReader(source, std::move(levels)));
   const std::string name = kName;
   if (layout.has_rep_compression()) {
-    ARROW_ASSIGN_OR_RAISE(reader->rep_decoder_, MakeBlockDecoder(layout.rep_compression(),
-                                                                 name + "/rep_compression"));
+    ARROW_ASSIGN_OR_RAISE(reader->rep_decoder_,
+                          MakeBlockDecoder(layout.rep_compression(), name + "/rep_compression"));
   }
   if (layout.has_def_compression()) {
-    ARROW_ASSIGN_OR_RAISE(reader->def_decoder_, MakeBlockDecoder(layout.def_compression(),
-                                                                 name + "/def_compression"));
+    ARROW_ASSIGN_OR_RAISE(reader->def_decoder_,
+                          MakeBlockDecoder(layout.def_compression(), name + "/def_compression"));
   }
-  ARROW_ASSIGN_OR_RAISE(
-      reader->value_decoder_,
-      MakeMiniBlockDecoder(layout.value_compression(), name + "/value_compression"));
+  ARROW_ASSIGN_OR_RAISE(reader->value_decoder_, MakeMiniBlockDecoder(layout.value_compression(),
+                                                                     name + "/value_compression"));
   reader->num_buffers_ = layout.num_buffers();
   if (reader->num_buffers_ != reader->value_decoder_->num_buffers()) {
     return Corrupt("{} value buffers, the encoding has {}", reader->num_buffers_,
@@ -204,6 +204,7 @@ Status MiniBlockReader::DecodeChunkLevels(const Chunk& chunk, uint64_t count, By
   if (def_decoder_ != nullptr) {
     ARROW_RETURN_NOT_OK(Annotate(
         DecodeLevels(def_decoder_.get(), def, entries_, levels_.max_def(), &def_), "definition"));
+    if (ZeroRun(def_, 0) == def_.size()) def_.clear();  // as if the page had none
   }
   const uint64_t slots = def_.empty() ? entries_ : CountSlots(def_, levels_.max_slot_def());
   if (slots != chunk.values) {
@@ -215,7 +216,7 @@ Status MiniBlockReader::DecodeChunkLevels(const Chunk& chunk, uint64_t count, By
 Status MiniBlockReader::FindRows(const Chunk& chunk) {
   row_starts_.clear();
   const uint16_t start = levels_.max_rep();
-  for (size_t i = 0; i < rep_.size(); ++i) {
+  for (size_t i = ZeroRun(rep_, 0); i < rep_.size(); i += 1 + ZeroRun(rep_, i + 1)) {
     if (rep_[i] == start) row_starts_.push_back(static_cast<uint32_t>(i));
   }
   const bool continues = !rep_.empty() && rep_[0] != start;
@@ -252,10 +253,9 @@ MiniBlockReader::Selection MiniBlockReader::Select(const Chunk& chunk, const Row
   const Levels def = def_;
   const uint16_t most = levels_.max_slot_def();
   selection.first_slot = CountSlots(def.first(selection.first_entry), most);
-  selection.slots =
-      selection.entries == entries_
-          ? chunk.values
-          : CountSlots(def.subspan(selection.first_entry, selection.entries), most);
+  selection.slots = selection.entries == entries_
+                        ? chunk.values
+                        : CountSlots(def.subspan(selection.first_entry, selection.entries), most);
   return selection;
 }
 
@@ -266,8 +266,8 @@ Status MiniBlockReader::Append(const Selection& selection, LeafSink* sink) {
   };
   sink->levels.Append(selection.entries, part(rep_), part(def_), levels_);
   if (dictionary_.has_value()) {
-    return sink->slots->AppendIndexed(values_, &*dictionary_, selection.first_slot,
-                                      selection.slots, validity_);
+    return sink->slots->AppendIndexed(values_, &*dictionary_, selection.first_slot, selection.slots,
+                                      validity_);
   }
   return sink->slots->AppendBlock(values_, selection.first_slot, selection.slots, validity_);
 }

@@ -1,9 +1,10 @@
 // Pages of small values: chunks of up to some thousand values, each decoded as a whole.
 //
-// Buffers: chunk words, chunks, the dictionary if there is one, the repetition index if there are lists. A chunk word is
-// ((bytes / 8) - 1) << 4 | log2(values), u16 in 2.1 and u32 in 2.2; the last chunk holds the rest of the values. The repetition
-// index has two u64 per chunk: rows that end in the chunk, and entries after the last finished row.
-// Only chunks that hold wanted rows are read and decoded.
+// Buffers: chunk words, chunks, the dictionary if there is one, the repetition index if there are
+// lists. A chunk word is
+// ((bytes / 8) - 1) << 4 | log2(values), u16 in 2.1 and u32 in 2.2; the last chunk holds the rest
+// of the values. The repetition index has two u64 per chunk: rows that end in the chunk, and
+// entries after the last finished row. Only chunks that hold wanted rows are read and decoded.
 #pragma once
 
 #include <memory>
@@ -25,7 +26,8 @@ class MiniBlockReader final : public PageReader {
     uint64_t offset = 0;
     uint64_t bytes = 0;
     uint64_t values = 0;
-    // Rows that have entries in the chunk; the first may have begun before it, the last may go on behind it.
+    // Rows that have entries in the chunk; the first may have begun before it, the last may go on
+    // behind it.
     uint64_t first_row = 0;
     uint64_t end_row = 0;
     bool continues = false;  // the first row began before the chunk
@@ -38,7 +40,8 @@ class MiniBlockReader final : public PageReader {
     uint64_t slots = 0;
   };
 
-  explicit MiniBlockReader(const PageSource& source, PageLevels levels) : source_(source), levels_(std::move(levels)) {}
+  explicit MiniBlockReader(const PageSource& source, PageLevels levels)
+      : source_(source), levels_(std::move(levels)) {}
 
   Status ReadChunkWords(const pb::encodings::MiniBlockLayout& layout);
   Status ReadRepetitionIndex(uint64_t buffer);

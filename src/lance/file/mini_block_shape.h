@@ -1,7 +1,9 @@
-// Widths of the numbers around a mini-block chunk; the only place where file versions 2.1 and 2.2 differ.
+// Widths of the numbers around a mini-block chunk; the only place where file versions 2.1 and 2.2
+// differ.
 //
-// Chunk: u16 number of levels, u16 sizes of the level buffers, the sizes of the value buffers (u16 in 2.1, u32 in 2.2), then the
-// buffers; all padded to 8. Chunk word: (chunk bytes / 8 - 1) << 4 | log2(values), u16 in 2.1, u32 in 2.2.
+// Chunk: u16 number of levels, u16 sizes of the level buffers, the sizes of the value buffers (u16
+// in 2.1, u32 in 2.2), then the buffers; all padded to 8. Chunk word: (chunk bytes / 8 - 1) << 4 |
+// log2(values), u16 in 2.1, u32 in 2.2.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +15,9 @@
 
 namespace sarissa::lance {
 
-inline constexpr int64_t PadTo8(int64_t size) { return (size + 7) / 8 * 8; }
+inline constexpr int64_t PadTo8(int64_t size) {
+  return (size + 7) / 8 * 8;
+}
 
 class MiniBlockShape {
  public:
@@ -21,7 +25,8 @@ class MiniBlockShape {
       : has_rep_(path.has_rep()),
         has_def_(path.has_def()),
         large_(version >= kFileV22),
-        header_bytes_(PadTo8(2 + 2 * (has_rep_ ? 1 : 0) + 2 * (has_def_ ? 1 : 0) + values.num_buffers() * size_bytes())) {}
+        header_bytes_(PadTo8(2 + 2 * (has_rep_ ? 1 : 0) + 2 * (has_def_ ? 1 : 0) +
+                             values.num_buffers() * size_bytes())) {}
 
   bool has_rep() const { return has_rep_; }
   bool has_def() const { return has_def_; }

@@ -1,4 +1,5 @@
-// Writes mini-block pages: chunk words, chunks, the dictionary if there is one, the repetition index if there are lists.
+// Writes mini-block pages: chunk words, chunks, the dictionary if there is one, the repetition
+// index if there are lists.
 #include <cstring>
 
 #include "lance/file/mini_block_shape.h"
@@ -49,7 +50,8 @@ void FillChunk(const MiniBlockShape& shape, const MiniBlockChunk& chunk, const P
   if (shape.has_rep()) out->PutSize(chunk.num_levels * 2, 2);
   if (shape.has_def()) out->PutSize(chunk.num_levels * 2, 2);
   for (int buffer = 0; buffer < values.num_buffers(); ++buffer) {
-    out->PutSize(values.ChunkBufferSize(buffer, chunk.first_value, chunk.num_values), shape.size_bytes());
+    out->PutSize(values.ChunkBufferSize(buffer, chunk.first_value, chunk.num_values),
+                 shape.size_bytes());
   }
   out->Pad();
   if (shape.has_rep()) out->PutLevels(levels.rep, chunk);
@@ -61,18 +63,20 @@ void FillChunk(const MiniBlockShape& shape, const MiniBlockChunk& chunk, const P
   }
 }
 
-Result<BufferPlace> WriteWords(const MiniBlockShape& shape, const std::vector<MiniBlockChunk>& chunks,
-                               ContainerWriter* out) {
+Result<BufferPlace> WriteWords(const MiniBlockShape& shape,
+                               const std::vector<MiniBlockChunk>& chunks, ContainerWriter* out) {
   ARROW_RETURN_NOT_OK(out->BeginBuffer());
   for (const MiniBlockChunk& chunk : chunks) {
-    const uint64_t word = static_cast<uint64_t>(chunk.bytes / 8 - 1) << 4 | static_cast<uint64_t>(chunk.log2_values);
+    const uint64_t word =
+        static_cast<uint64_t>(chunk.bytes / 8 - 1) << 4 | static_cast<uint64_t>(chunk.log2_values);
     ARROW_RETURN_NOT_OK(out->Append(&word, static_cast<size_t>(shape.word_bytes())));
   }
   return out->EndBuffer();
 }
 
-Result<BufferPlace> WriteChunks(const MiniBlockShape& shape, const std::vector<MiniBlockChunk>& chunks,
-                                const PageLevels& levels, const PageValues& values, ContainerWriter* out) {
+Result<BufferPlace> WriteChunks(const MiniBlockShape& shape,
+                                const std::vector<MiniBlockChunk>& chunks, const PageLevels& levels,
+                                const PageValues& values, ContainerWriter* out) {
   ARROW_RETURN_NOT_OK(out->BeginBuffer());
   ChunkBuffer buffer;
   for (const MiniBlockChunk& chunk : chunks) {
@@ -82,9 +86,11 @@ Result<BufferPlace> WriteChunks(const MiniBlockShape& shape, const std::vector<M
   return out->EndBuffer();
 }
 
-// Per chunk: rows that end in it, and items after the last end. A row ends where the next one starts; when that is at the start
-// of the next chunk, the row still counts for the chunk that holds its last item.
-std::vector<uint64_t> RepetitionIndex(const ColumnPath& path, const std::vector<MiniBlockChunk>& chunks,
+// Per chunk: rows that end in it, and items after the last end. A row ends where the next one
+// starts; when that is at the start of the next chunk, the row still counts for the chunk that
+// holds its last item.
+std::vector<uint64_t> RepetitionIndex(const ColumnPath& path,
+                                      const std::vector<MiniBlockChunk>& chunks,
                                       const PageLevels& levels) {
   std::vector<uint64_t> index;
   index.reserve(chunks.size() * 2);
@@ -111,19 +117,24 @@ std::vector<uint64_t> RepetitionIndex(const ColumnPath& path, const std::vector<
 
 }  // namespace
 
-Result<EncodedPage> WriteMiniBlockPage(const ColumnPath& path, const PageLevels& levels, const PageValues& values,
-                                       const std::vector<MiniBlockChunk>& chunks, ContainerWriter* out) {
+Result<EncodedPage> WriteMiniBlockPage(const ColumnPath& path, const PageLevels& levels,
+                                       const PageValues& values,
+                                       const std::vector<MiniBlockChunk>& chunks,
+                                       ContainerWriter* out) {
   const MiniBlockShape shape(path, values, out->version());
   EncodedPage page;
   pb::encodings::MiniBlockLayout* layout = page.layout.mutable_mini_block();
   ARROW_ASSIGN_OR_RAISE(BufferPlace words, WriteWords(shape, chunks, out));
   ARROW_ASSIGN_OR_RAISE(BufferPlace data, WriteChunks(shape, chunks, levels, values, out));
   page.buffers = {words, data};
-  if (shape.has_rep()) layout->mutable_rep_compression()->mutable_flat()->set_bits_per_value(kLevelBits);
-  if (shape.has_def()) layout->mutable_def_compression()->mutable_flat()->set_bits_per_value(kLevelBits);
+  if (shape.has_rep())
+    layout->mutable_rep_compression()->mutable_flat()->set_bits_per_value(kLevelBits);
+  if (shape.has_def())
+    layout->mutable_def_compression()->mutable_flat()->set_bits_per_value(kLevelBits);
   values.DescribeMiniBlock(layout->mutable_value_compression());
   if (auto dictionary = values.dictionary()) {
-    ARROW_ASSIGN_OR_RAISE(BufferPlace place, out->WriteBuffer(dictionary->bytes.data(), dictionary->bytes.size()));
+    ARROW_ASSIGN_OR_RAISE(BufferPlace place,
+                          out->WriteBuffer(dictionary->bytes.data(), dictionary->bytes.size()));
     page.buffers.push_back(place);
     *layout->mutable_dictionary() = std::move(dictionary->encoding);
     layout->set_num_dictionary_items(dictionary->num_items);
@@ -132,7 +143,8 @@ Result<EncodedPage> WriteMiniBlockPage(const ColumnPath& path, const PageLevels&
   layout->set_num_buffers(static_cast<uint64_t>(values.num_buffers()));
   if (shape.has_rep()) {
     const auto index = RepetitionIndex(path, chunks, levels);
-    ARROW_ASSIGN_OR_RAISE(BufferPlace place, out->WriteBuffer(index.data(), index.size() * sizeof(uint64_t)));
+    ARROW_ASSIGN_OR_RAISE(BufferPlace place,
+                          out->WriteBuffer(index.data(), index.size() * sizeof(uint64_t)));
     page.buffers.push_back(place);
     layout->set_repetition_index_depth(1);
   }

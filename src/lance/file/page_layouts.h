@@ -1,6 +1,8 @@
-// The three page layouts: mini-block for small values, full-zip for large ones, constant where no item has a value.
+// The three page layouts: mini-block for small values, full-zip for large ones, constant where no
+// item has a value.
 //
-// Each function writes the buffers of one page and describes it. Used by column writers, one thread per container.
+// Each function writes the buffers of one page and describes it. Used by column writers, one thread
+// per container.
 #pragma once
 
 #include <vector>
@@ -28,16 +30,20 @@ struct MiniBlockChunk {
   int64_t bytes = 0;  // padded
 };
 
-// Empty when the page cannot be cut into chunks: too many items without a value in a row, or values too large.
+// Empty when the page cannot be cut into chunks: too many items without a value in a row, or values
+// too large.
 std::vector<MiniBlockChunk> PlanMiniBlockChunks(const ColumnPath& path, const PageLevels& levels,
                                                 const PageValues& values, FileVersion version);
 
-Result<EncodedPage> WriteMiniBlockPage(const ColumnPath& path, const PageLevels& levels, const PageValues& values,
-                                       const std::vector<MiniBlockChunk>& chunks, ContainerWriter* out);
+Result<EncodedPage> WriteMiniBlockPage(const ColumnPath& path, const PageLevels& levels,
+                                       const PageValues& values,
+                                       const std::vector<MiniBlockChunk>& chunks,
+                                       ContainerWriter* out);
 // Needs values.can_full_zip().
-Result<EncodedPage> WriteFullZipPage(const ColumnPath& path, const PageLevels& levels, const PageValues& values,
-                                     ContainerWriter* out);
+Result<EncodedPage> WriteFullZipPage(const ColumnPath& path, const PageLevels& levels,
+                                     const PageValues& values, ContainerWriter* out);
 // Needs levels.num_valid() == 0.
-Result<EncodedPage> WriteConstantPage(const ColumnPath& path, const PageLevels& levels, ContainerWriter* out);
+Result<EncodedPage> WriteConstantPage(const ColumnPath& path, const PageLevels& levels,
+                                      ContainerWriter* out);
 
 }  // namespace sarissa::lance

@@ -63,9 +63,8 @@ Status CopyLevels(Bytes plain, uint64_t count, uint16_t max, std::vector<uint16_
   }
   out->resize(count);
   if (count > 0) std::memcpy(out->data(), plain.data(), 2 * count);
-  const uint16_t most = MaxLevel(*out);
-  if (most > max) {
-    return Error(ErrorKind::kCorrupt, "level {} where {} is the highest", most, max);
+  if (!AllWithin(*out, max)) {
+    return Error(ErrorKind::kCorrupt, "level {} where {} is the highest", MaxLevel(*out), max);
   }
   return Status::OK();
 }

@@ -1,7 +1,7 @@
 // Reads rows of one page of one column; one implementation per page layout.
 //
-// Made for one read, used by one thread. Errors name the node ("mini_block/value_compression/..."); the caller puts column and
-// page before them.
+// Made for one read, used by one thread. Errors name the node ("mini_block/value_compression/...");
+// the caller puts column and page before them.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,8 @@ struct PageSource {
 
   // Buffer `index` of the page, or a part of it; the part is checked.
   Result<std::shared_ptr<arrow::Buffer>> Read(uint64_t index) const;
-  Result<std::shared_ptr<arrow::Buffer>> Read(uint64_t index, uint64_t offset, uint64_t length) const;
+  Result<std::shared_ptr<arrow::Buffer>> Read(uint64_t index, uint64_t offset,
+                                              uint64_t length) const;
   uint64_t BufferSize(uint64_t index) const { return page.buffers[index].size; }
 };
 
@@ -53,10 +54,13 @@ class PageReader {
 };
 
 // View of a whole buffer.
-inline Bytes BytesOf(const arrow::Buffer& buffer) { return Bytes(buffer.data(), static_cast<size_t>(buffer.size())); }
+inline Bytes BytesOf(const arrow::Buffer& buffer) {
+  return Bytes(buffer.data(), static_cast<size_t>(buffer.size()));
+}
 
 // Decodes `count` levels of at most `max` from a block.
-Status DecodeLevels(ValueDecoder* decoder, Bytes block, uint64_t count, uint16_t max, std::vector<uint16_t>* out);
+Status DecodeLevels(ValueDecoder* decoder, Bytes block, uint64_t count, uint16_t max,
+                    std::vector<uint16_t>* out);
 // The same of plain 16-bit levels.
 Status CopyLevels(Bytes plain, uint64_t count, uint16_t max, std::vector<uint16_t>* out);
 

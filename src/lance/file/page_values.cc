@@ -14,7 +14,9 @@ namespace {
 class NoValues : public PageValues {
  public:
   int64_t EstimateBytes(const arrow::ArrayData&, SlotRange) const override { return 0; }
-  Status Append(const arrow::ArrayData&, std::span<const SlotRange>, const uint8_t*) override { return Status::OK(); }
+  Status Append(const arrow::ArrayData&, std::span<const SlotRange>, const uint8_t*) override {
+    return Status::OK();
+  }
   int64_t bytes() const override { return 0; }
   void Clear() override {}
   bool needs_full_zip() const override { return false; }

@@ -1,8 +1,9 @@
 // Values of one leaf column that wait for their page, one per visible item (a null has a slot too).
 //
-// One implementation per physical layout. Small values are copied in, so that a page never keeps a batch alive; values that
-// are file ranges or large are kept as slices and streamed when the page is written.
-// Owned by a column writer, used by one thread. A page's values are written either as mini-block chunks or as a full-zip page.
+// One implementation per physical layout. Small values are copied in, so that a page never keeps a
+// batch alive; values that are file ranges or large are kept as slices and streamed when the page
+// is written. Owned by a column writer, used by one thread. A page's values are written either as
+// mini-block chunks or as a full-zip page.
 #pragma once
 
 #include <arrow/array/data.h>
@@ -42,7 +43,8 @@ class PageValues {
   // What the slots of `range` will add to bytes(), or more.
   virtual int64_t EstimateBytes(const arrow::ArrayData& leaf, SlotRange range) const = 0;
   // `valid` has one byte per slot, or is null when every slot holds a value.
-  virtual Status Append(const arrow::ArrayData& leaf, std::span<const SlotRange> slots, const uint8_t* valid) = 0;
+  virtual Status Append(const arrow::ArrayData& leaf, std::span<const SlotRange> slots,
+                        const uint8_t* valid) = 0;
   virtual int64_t bytes() const = 0;
   virtual void Clear() = 0;
 
@@ -57,10 +59,10 @@ class PageValues {
   virtual void DescribeMiniBlock(pb::encodings::CompressiveEncoding* encoding) const = 0;
   virtual std::optional<PageDictionary> dictionary() const { return std::nullopt; }
 
-  // Full-zip: appends all items to `out`; `row_starts` gets the offset of each row and, last, the size. Only with
-  // can_full_zip().
-  virtual Status WriteFullZip(const ColumnPath& path, const PageLevels& levels, ContainerWriter* out,
-                              std::vector<uint64_t>* row_starts) const;
+  // Full-zip: appends all items to `out`; `row_starts` gets the offset of each row and, last, the
+  // size. Only with can_full_zip().
+  virtual Status WriteFullZip(const ColumnPath& path, const PageLevels& levels,
+                              ContainerWriter* out, std::vector<uint64_t>* row_starts) const;
   virtual void DescribeFullZip(pb::encodings::FullZipLayout* layout) const;
   // Whether rows can be found only through the repetition index, also without lists.
   virtual bool has_variable_width() const { return false; }

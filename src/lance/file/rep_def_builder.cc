@@ -22,15 +22,16 @@ void AppendRange(std::vector<SlotRange>* ranges, int64_t start, int64_t length) 
 
 bool AllSet(const uint8_t* validity, int64_t offset, const std::vector<SlotRange>& slots) {
   for (const SlotRange& range : slots) {
-    if (arrow::internal::CountSetBits(validity, offset + range.start, range.length) != range.length) return false;
+    if (arrow::internal::CountSetBits(validity, offset + range.start, range.length) != range.length)
+      return false;
   }
   return true;
 }
 
 }  // namespace
 
-Result<const LevelBlock*> RepDefBuilder::Build(std::span<const arrow::ArrayData* const> nodes, int64_t first,
-                                               int64_t count) {
+Result<const LevelBlock*> RepDefBuilder::Build(std::span<const arrow::ArrayData* const> nodes,
+                                               int64_t first, int64_t count) {
   block_.rep.assign(path_.has_rep() ? static_cast<size_t>(count) : 0, path_.max_rep);
   block_.def.assign(path_.has_def() ? static_cast<size_t>(count) : 0, 0);
   block_.num_levels = count;
@@ -55,7 +56,8 @@ Result<const LevelBlock*> RepDefBuilder::Build(std::span<const arrow::ArrayData*
   return &block_;
 }
 
-Status RepDefBuilder::CheckNoNulls(const PathLayer& layer, const uint8_t* validity, int64_t offset) const {
+Status RepDefBuilder::CheckNoNulls(const PathLayer& layer, const uint8_t* validity,
+                                   int64_t offset) const {
   size_t entry = 0;
   for (const SlotRange& range : block_.slots) {
     for (int64_t i = 0; i < range.length; ++i, ++entry) {

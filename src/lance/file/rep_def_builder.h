@@ -36,7 +36,8 @@ class RepDefBuilder {
 
   // Levels of rows [first, first + count); nodes[i] is the array of path.layers[i].
   // kInvalid names the field that holds a null and must not.
-  Result<const LevelBlock*> Build(std::span<const arrow::ArrayData* const> nodes, int64_t first, int64_t count);
+  Result<const LevelBlock*> Build(std::span<const arrow::ArrayData* const> nodes, int64_t first,
+                                  int64_t count);
   // One byte per slot of the last block: 1 where the value is valid.
   const std::vector<uint8_t>& SlotValidity();
 

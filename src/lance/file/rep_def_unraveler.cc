@@ -3,6 +3,7 @@
 #include <arrow/buffer.h>
 #include <arrow/util/checked_cast.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <vector>
@@ -78,7 +79,8 @@ Result<Peeled> PeelItem(const arrow::Field& field, Cursor* cursor) {
   return peeled;
 }
 
-// Folds each list of the cursor's entries into one entry; `offsets` gets a start per list that has a slot, and the end.
+// Folds each list of the cursor's entries into one entry; `offsets` gets a start per list that has
+// a slot, and the end.
 template <typename Offset>
 Status FoldLists(const arrow::Field& field, const LevelLayer& layer, Cursor* cursor,
                  std::vector<Offset>* offsets) {
@@ -91,7 +93,10 @@ Status FoldLists(const arrow::Field& field, const LevelLayer& layer, Cursor* cur
     const bool item = def < layer.null_level;
     if (rep < layer.repetition) {
       if (lists == 0 || !item) return Corrupt(field, "entry {} continues no list", i);
-      ++items;
+      uint64_t run = rep == 0 && def == 0 ? ZeroRun(cursor->rep, i) : 1;
+      if (has_def && run > 1) run = std::min(run, ZeroRun(cursor->def, i));
+      items += run;
+      i += run - 1;
       continue;
     }
     if (item || def == layer.empty_level) def = 0;
@@ -148,8 +153,8 @@ class Assembler {
     if (field.type()->id() == arrow::Type::NA) {
       // Every slot of a null column is null, whatever the levels say.
       const LevelLayer& layer = cursor.Next();
-      ARROW_ASSIGN_OR_RAISE(const Peeled peeled, PeelValidity(cursor.def, cursor.entries, 1,
-                                                              layer.max_slot_def));
+      ARROW_ASSIGN_OR_RAISE(const Peeled peeled,
+                            PeelValidity(cursor.def, cursor.entries, 1, layer.max_slot_def));
       if (static_cast<uint64_t>(data->length) != peeled.slots) {
         return Corrupt(field, "{} values for {} slots", data->length, peeled.slots);
       }

@@ -23,11 +23,13 @@ constexpr char kPrimaryKeyPositionMetadata[] = "lance-schema:unenforced-primary-
 std::map<std::string, std::string> MetadataOf(const arrow::Field& field) {
   std::map<std::string, std::string> out;
   if (field.metadata() == nullptr) return out;
-  for (int64_t i = 0; i < field.metadata()->size(); ++i) out[field.metadata()->key(i)] = field.metadata()->value(i);
+  for (int64_t i = 0; i < field.metadata()->size(); ++i)
+    out[field.metadata()->key(i)] = field.metadata()->value(i);
   return out;
 }
 
-std::shared_ptr<const arrow::KeyValueMetadata> ToArrow(const std::map<std::string, std::string>& metadata) {
+std::shared_ptr<const arrow::KeyValueMetadata> ToArrow(
+    const std::map<std::string, std::string>& metadata) {
   if (metadata.empty()) return nullptr;
   std::vector<std::string> keys;
   std::vector<std::string> values;
@@ -38,7 +40,8 @@ std::shared_ptr<const arrow::KeyValueMetadata> ToArrow(const std::map<std::strin
   return arrow::key_value_metadata(std::move(keys), std::move(values));
 }
 
-Status CheckNamesDiffer(const std::vector<FieldPtr>& siblings, const std::string& path, ErrorKind kind) {
+Status CheckNamesDiffer(const std::vector<FieldPtr>& siblings, const std::string& path,
+                        ErrorKind kind) {
   std::unordered_set<std::string_view> seen;
   for (const FieldPtr& field : siblings) {
     if (seen.insert(field->name()).second) continue;
@@ -56,16 +59,19 @@ class ArrowWalk {
  public:
   explicit ArrowWalk(int32_t first_id) : next_id_(first_id) {}
 
-  Status Add(const FieldPtr& arrow_field, int32_t parent_id, const std::string& parents, int depth) {
+  Status Add(const FieldPtr& arrow_field, int32_t parent_id, const std::string& parents,
+             int depth) {
     const std::string path = parents + arrow_field->name();
     if (depth > kMaxDepth || next_id_ == std::numeric_limits<int32_t>::max()) {
-      return Error(ErrorKind::kUnsupported, "field '{}': the schema is too deep or too large", path);
+      return Error(ErrorKind::kUnsupported, "field '{}': the schema is too deep or too large",
+                   path);
     }
     auto logical_type = LogicalTypeOf(*arrow_field->type());
     if (!logical_type.ok()) return Annotate(logical_type.status(), fmt::format("field '{}'", path));
     const auto children = ChildrenOf(*arrow_field);
     if (arrow_field->type()->id() == arrow::Type::STRUCT && children.empty()) {
-      return Error(ErrorKind::kUnsupported, "field '{}': a struct without fields is not supported", path);
+      return Error(ErrorKind::kUnsupported, "field '{}': a struct without fields is not supported",
+                   path);
     }
     Field field;
     field.id = next_id_++;
@@ -79,7 +85,8 @@ class ArrowWalk {
     const int32_t id = field.id;
     fields_.push_back(std::move(field));
     ARROW_RETURN_NOT_OK(CheckNamesDiffer(children, path + ".", ErrorKind::kInvalid));
-    for (const FieldPtr& child : children) ARROW_RETURN_NOT_OK(Add(child, id, path + ".", depth + 1));
+    for (const FieldPtr& child : children)
+      ARROW_RETURN_NOT_OK(Add(child, id, path + ".", depth + 1));
     return Status::OK();
   }
 
@@ -103,18 +110,21 @@ Result<ProtoTree> BuildTree(const google::protobuf::RepeatedPtrField<pb::file::F
   std::unordered_map<int32_t, size_t> position;
   for (size_t i = 0; i < depth.size(); ++i) {
     const pb::file::Field& field = fields[static_cast<int>(i)];
-    if (field.id() < 0) return Error(ErrorKind::kCorrupt, "field '{}' has the id {}", field.name(), field.id());
+    if (field.id() < 0)
+      return Error(ErrorKind::kCorrupt, "field '{}' has the id {}", field.name(), field.id());
     if (field.parent_id() < 0) {
       tree.roots.push_back(i);
     } else {
       auto parent = position.find(field.parent_id());
       if (parent == position.end()) {
-        return Error(ErrorKind::kCorrupt, "field '{}' (id {}) names the parent {}, which is not listed before it",
+        return Error(ErrorKind::kCorrupt,
+                     "field '{}' (id {}) names the parent {}, which is not listed before it",
                      field.name(), field.id(), field.parent_id());
       }
       tree.children[parent->second].push_back(i);
       depth[i] = depth[parent->second] + 1;
-      if (depth[i] > kMaxDepth) return Error(ErrorKind::kUnsupported, "field '{}' is too deep", field.name());
+      if (depth[i] > kMaxDepth)
+        return Error(ErrorKind::kUnsupported, "field '{}' is too deep", field.name());
     }
     if (!position.emplace(field.id(), i).second) {
       return Error(ErrorKind::kCorrupt, "field '{}' repeats the id {}", field.name(), field.id());
@@ -123,7 +133,8 @@ Result<ProtoTree> BuildTree(const google::protobuf::RepeatedPtrField<pb::file::F
   return tree;
 }
 
-void AppendDepthFirst(const ProtoTree& tree, size_t at, std::vector<Field>& from, std::vector<Field>* to) {
+void AppendDepthFirst(const ProtoTree& tree, size_t at, std::vector<Field>& from,
+                      std::vector<Field>* to) {
   to->push_back(std::move(from[at]));
   for (size_t child : tree.children[at]) AppendDepthFirst(tree, child, from, to);
 }
@@ -138,7 +149,8 @@ Result<Field> MakeField(const pb::file::Field& proto, const std::vector<FieldPtr
   for (const auto& [key, value] : proto.metadata()) field.metadata[key] = value;
   if (proto.unenforced_primary_key()) field.metadata.emplace(kPrimaryKeyMetadata, "true");
   auto type = ArrowTypeOf(field.logical_type, children);
-  if (!type.ok()) return Annotate(type.status(), fmt::format("field '{}' (id {})", field.name, field.id));
+  if (!type.ok())
+    return Annotate(type.status(), fmt::format("field '{}' (id {})", field.name, field.id));
   ARROW_RETURN_NOT_OK(CheckNamesDiffer(children, field.name + ".", ErrorKind::kCorrupt));
   field.is_leaf = IsLeafType(**type);
   field.arrow_field = arrow::field(field.name, *type, field.nullable, ToArrow(field.metadata));
@@ -194,7 +206,8 @@ Result<Schema> Schema::FromArrow(const arrow::Schema& schema, int32_t first_id) 
 Result<Schema> Schema::FromProto(const google::protobuf::RepeatedPtrField<pb::file::Field>& fields,
                                  const google::protobuf::Map<std::string, std::string>& metadata) {
   ARROW_ASSIGN_OR_RAISE(ProtoTree tree, BuildTree(fields));
-  // Children stand behind their parents: going backwards, every child is made before its parent needs it.
+  // Children stand behind their parents: going backwards, every child is made before its parent
+  // needs it.
   std::vector<Field> made(tree.children.size());
   for (size_t i = made.size(); i-- > 0;) {
     std::vector<FieldPtr> children;
@@ -232,7 +245,8 @@ Result<Schema> Schema::WithAppended(const std::shared_ptr<arrow::Field>& field) 
   ARROW_RETURN_NOT_OK(walk.Add(field, -1, "", 0));
   Schema out = *this;
   for (Field& added : walk.Take()) out.fields_.push_back(std::move(added));
-  out.arrow_schema_ = arrow::schema(std::move(siblings), arrow_schema_ ? arrow_schema_->metadata() : nullptr);
+  out.arrow_schema_ =
+      arrow::schema(std::move(siblings), arrow_schema_ ? arrow_schema_->metadata() : nullptr);
   return out;
 }
 
@@ -244,11 +258,13 @@ Result<Schema> Schema::Select(const std::vector<std::string>& names) const {
   for (const std::string& name : names) {
     auto found = index.find(name);
     if (found == index.end()) return Error(ErrorKind::kInvalid, "there is no column '{}'", name);
-    for (size_t i = starts[found->second]; i < starts[found->second + 1]; ++i) out.fields_.push_back(fields_[i]);
+    for (size_t i = starts[found->second]; i < starts[found->second + 1]; ++i)
+      out.fields_.push_back(fields_[i]);
   }
   auto selected = TopLevel(out.fields_);
   ARROW_RETURN_NOT_OK(CheckNamesDiffer(selected, "", ErrorKind::kInvalid));
-  out.arrow_schema_ = arrow::schema(std::move(selected), arrow_schema_ ? arrow_schema_->metadata() : nullptr);
+  out.arrow_schema_ =
+      arrow::schema(std::move(selected), arrow_schema_ ? arrow_schema_->metadata() : nullptr);
   return out;
 }
 
@@ -259,7 +275,8 @@ Schema Schema::WithNullable(const std::vector<std::string>& not_null) const {
     field.nullable = std::find(not_null.begin(), not_null.end(), field.name) == not_null.end();
     field.arrow_field = field.arrow_field->WithNullable(field.nullable);
   }
-  out.arrow_schema_ = arrow::schema(TopLevel(out.fields_), arrow_schema_ ? arrow_schema_->metadata() : nullptr);
+  out.arrow_schema_ =
+      arrow::schema(TopLevel(out.fields_), arrow_schema_ ? arrow_schema_->metadata() : nullptr);
   return out;
 }
 
@@ -271,7 +288,8 @@ int32_t Schema::max_field_id() const {
 
 std::vector<int32_t> Schema::LeafIds(int index) const {
   const auto starts = TopLevelStarts(fields_);
-  SARISSA_CHECK(index >= 0 && static_cast<size_t>(index) + 1 < starts.size(), "no column {}", index);
+  SARISSA_CHECK(index >= 0 && static_cast<size_t>(index) + 1 < starts.size(), "no column {}",
+                index);
   std::vector<int32_t> ids;
   for (size_t i = starts[index]; i < starts[index + 1]; ++i) {
     if (fields_[i].is_leaf) ids.push_back(fields_[i].id);

@@ -1,7 +1,8 @@
 // A Lance schema: Arrow fields with the format's ids. Immutable, copyable, thread safe.
 //
-// Fields are listed depth first, parents before children; columns exist only for leaves (2.1 and later). A
-// fixed_size_list of a primitive and a dictionary are leaves; a map has a struct child `entries`.
+// Fields are listed depth first, parents before children; columns exist only for leaves (2.1 and
+// later). A fixed_size_list of a primitive and a dictionary are leaves; a map has a struct child
+// `entries`.
 #pragma once
 
 #include <arrow/type.h>
@@ -34,18 +35,22 @@ struct Field {
 class Schema {
  public:
   Schema() = default;
-  // Gives ids depth first from `first_id`. kUnsupported names the field whose type the format does not have.
+  // Gives ids depth first from `first_id`. kUnsupported names the field whose type the format does
+  // not have.
   static Result<Schema> FromArrow(const arrow::Schema& schema, int32_t first_id = 0);
-  // From a manifest or file descriptor; ids are kept as they are. kUnsupported / kCorrupt name the field.
+  // From a manifest or file descriptor; ids are kept as they are. kUnsupported / kCorrupt name the
+  // field.
   static Result<Schema> FromProto(const google::protobuf::RepeatedPtrField<pb::file::Field>& fields,
                                   const google::protobuf::Map<std::string, std::string>& metadata);
   void ToProto(google::protobuf::RepeatedPtrField<pb::file::Field>* fields) const;
 
-  // This schema with `field` (top level, new ids after max_field_id()) at the end; existing ids stay.
+  // This schema with `field` (top level, new ids after max_field_id()) at the end; existing ids
+  // stay.
   Result<Schema> WithAppended(const std::shared_ptr<arrow::Field>& field) const;
   // The top-level columns `names` in that order, ids kept; an unknown name is kInvalid.
   Result<Schema> Select(const std::vector<std::string>& names) const;
-  // The same ids and names with every column nullable except those in `not_null` (storage schema of generations).
+  // The same ids and names with every column nullable except those in `not_null` (storage schema of
+  // generations).
   Schema WithNullable(const std::vector<std::string>& not_null) const;
 
   const std::shared_ptr<arrow::Schema>& arrow_schema() const { return arrow_schema_; }

@@ -1,7 +1,8 @@
-// Collects the value slots of one leaf over pages and chunks, in the memory layout of its Arrow type, without validity.
+// Collects the value slots of one leaf over pages and chunks, in the memory layout of its Arrow
+// type, without validity.
 //
-// Owned by one read; one thread. kCorrupt for values that cannot be of the leaf's type; kInvalid when a read asks for more
-// than one Arrow array can hold. Slots of nulls hold anything.
+// Owned by one read; one thread. kCorrupt for values that cannot be of the leaf's type; kInvalid
+// when a read asks for more than one Arrow array can hold. Slots of nulls hold anything.
 #pragma once
 
 #include <arrow/array/data.h>
@@ -19,7 +20,8 @@ namespace sarissa::lance {
 // The dictionary of a page.
 struct PageDictionary {
   ValueBlock values;
-  // For dictionary-typed leaves: index in the array's dictionary of each value met so far, -1 for the others.
+  // For dictionary-typed leaves: index in the array's dictionary of each value met so far, -1 for
+  // the others.
   std::vector<int64_t> unified;
 };
 
@@ -33,10 +35,11 @@ class SlotBuilder {
   static std::unique_ptr<SlotBuilder> Make(const LeafShape& shape, uint64_t expected_slots);
 
   // Values [first, first + count) of the block.
-  virtual Status AppendBlock(const ValueBlock& block, uint64_t first, uint64_t count, Validity valid) = 0;
+  virtual Status AppendBlock(const ValueBlock& block, uint64_t first, uint64_t count,
+                             Validity valid) = 0;
   // The same of indices (unsigned, 8 to 64 bits) into `dictionary`.
-  virtual Status AppendIndexed(const ValueBlock& indices, PageDictionary* dictionary, uint64_t first, uint64_t count,
-                               Validity valid) = 0;
+  virtual Status AppendIndexed(const ValueBlock& indices, PageDictionary* dictionary,
+                               uint64_t first, uint64_t count, Validity valid) = 0;
   // The only value of `block`, `count` times.
   virtual Status AppendRepeated(const ValueBlock& block, uint64_t count) = 0;
   // Slots of nulls.
@@ -49,7 +52,8 @@ class SlotBuilder {
   virtual Result<std::shared_ptr<arrow::ArrayData>> Finish() = 0;
 };
 
-// Values that take no room in the file (constants, null lists) may become this much memory in one read.
+// Values that take no room in the file (constants, null lists) may become this much memory in one
+// read.
 inline constexpr uint64_t kMaxExpandedBytes = uint64_t{1} << 30;
 
 }  // namespace sarissa::lance

@@ -8,11 +8,11 @@
 
 namespace sarissa::lance {
 
-// Calls visit(i, index) for values [first, first + count) of `indices`, i from 0. A null's index is not looked at: visit
-// gets `dictionary_size` instead. kCorrupt for an index past the dictionary.
+// Calls visit(i, index) for values [first, first + count) of `indices`, i from 0. A null's index is
+// not looked at: visit gets `dictionary_size` instead. kCorrupt for an index past the dictionary.
 template <typename T, typename Visit>
-Status VisitIndicesOf(const ValueBlock& indices, uint64_t dictionary_size, uint64_t first, uint64_t count,
-                      std::span<const uint8_t> valid, Visit&& visit) {
+Status VisitIndicesOf(const ValueBlock& indices, uint64_t dictionary_size, uint64_t first,
+                      uint64_t count, std::span<const uint8_t> valid, Visit&& visit) {
   const uint8_t* at = indices.data.data() + first * sizeof(T);
   for (uint64_t i = 0; i < count; ++i) {
     const uint64_t index = Load<T>(at + i * sizeof(T));
@@ -29,8 +29,8 @@ Status VisitIndicesOf(const ValueBlock& indices, uint64_t dictionary_size, uint6
 }
 
 template <typename Visit>
-Status VisitIndices(const ValueBlock& indices, uint64_t dictionary_size, uint64_t first, uint64_t count,
-                    std::span<const uint8_t> valid, Visit&& visit) {
+Status VisitIndices(const ValueBlock& indices, uint64_t dictionary_size, uint64_t first,
+                    uint64_t count, std::span<const uint8_t> valid, Visit&& visit) {
   if (indices.items_per_value != 1 || indices.offset_bytes != 0) {
     return Error(ErrorKind::kCorrupt, "dictionary indices are not plain integers");
   }

@@ -85,24 +85,24 @@ Status VariableSlots::AppendIndexed(const ValueBlock& indices, PageDictionary* d
   ARROW_RETURN_NOT_OK(CheckShape(values));
   if (count == 0) return Status::OK();
   uint64_t bytes = 0;
-  ARROW_RETURN_NOT_OK(VisitIndices(indices, values.count, first, count, valid,
-                                   [&](uint64_t /*i*/, uint64_t index) {
-                                     if (index < values.count) bytes += values.Variable(index).size();
-                                   }));
+  ARROW_RETURN_NOT_OK(
+      VisitIndices(indices, values.count, first, count, valid, [&](uint64_t /*i*/, uint64_t index) {
+        if (index < values.count) bytes += values.Variable(index).size();
+      }));
   if (end_ + bytes > kMaxExpandedBytes * 2) {
     return Error(ErrorKind::kInvalid, "{} rows of {} are too many for one read", slots_ + count,
                  type_->ToString());
   }
   ARROW_RETURN_NOT_OK(Grow(count, bytes));
-  ARROW_RETURN_NOT_OK(VisitIndices(indices, values.count, first, count, valid,
-                                   [&](uint64_t /*i*/, uint64_t index) {
-                                     if (index < values.count) {
-                                       const Bytes value = values.Variable(index);
-                                       AppendBytes(&bytes_, value);
-                                       end_ += value.size();
-                                     }
-                                     PushOffset();
-                                   }));
+  ARROW_RETURN_NOT_OK(
+      VisitIndices(indices, values.count, first, count, valid, [&](uint64_t /*i*/, uint64_t index) {
+        if (index < values.count) {
+          const Bytes value = values.Variable(index);
+          AppendBytes(&bytes_, value);
+          end_ += value.size();
+        }
+        PushOffset();
+      }));
   slots_ += count;
   return Status::OK();
 }

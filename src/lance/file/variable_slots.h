@@ -12,9 +12,10 @@ class VariableSlots final : public SlotBuilder {
   VariableSlots(std::shared_ptr<arrow::DataType> type, const ValueShape& shape)
       : type_(std::move(type)), large_(shape.large_offsets) {}
 
-  Status AppendBlock(const ValueBlock& block, uint64_t first, uint64_t count, Validity valid) override;
-  Status AppendIndexed(const ValueBlock& indices, PageDictionary* dictionary, uint64_t first, uint64_t count,
-                       Validity valid) override;
+  Status AppendBlock(const ValueBlock& block, uint64_t first, uint64_t count,
+                     Validity valid) override;
+  Status AppendIndexed(const ValueBlock& indices, PageDictionary* dictionary, uint64_t first,
+                       uint64_t count, Validity valid) override;
   Status AppendRepeated(const ValueBlock& block, uint64_t count) override;
   Status AppendEmpty(uint64_t count) override;
   Status AppendShared(std::shared_ptr<arrow::Buffer> value) override;

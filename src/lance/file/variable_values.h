@@ -1,4 +1,5 @@
-// Strings and binary values. `Offset` is int32_t, or int64_t for the large types: the width of the source's and the file's offsets.
+// Strings and binary values. `Offset` is int32_t, or int64_t for the large types: the width of the
+// source's and the file's offsets.
 #pragma once
 
 #include <memory>
@@ -12,9 +13,11 @@ template <typename Offset>
 class VariableValues : public PageValues {
  public:
   int64_t EstimateBytes(const arrow::ArrayData& leaf, SlotRange range) const override;
-  Status Append(const arrow::ArrayData& leaf, std::span<const SlotRange> slots, const uint8_t* valid) override;
+  Status Append(const arrow::ArrayData& leaf, std::span<const SlotRange> slots,
+                const uint8_t* valid) override;
   int64_t bytes() const override {
-    return static_cast<int64_t>(ends_.empty() ? 0 : ends_.back()) + static_cast<int64_t>(ends_.size() * sizeof(Offset));
+    return static_cast<int64_t>(ends_.empty() ? 0 : ends_.back()) +
+           static_cast<int64_t>(ends_.size()) * kOffsetBytes;
   }
   void Clear() override;
 
@@ -31,13 +34,17 @@ class VariableValues : public PageValues {
   bool has_variable_width() const override { return true; }
 
  private:
+  static constexpr int64_t kOffsetBytes = sizeof(Offset);
+
   // A value that is not in bytes_ but streamed from where it lies.
   struct Streamed {
     int64_t slot;
     std::shared_ptr<arrow::Buffer> value;
   };
 
-  uint64_t EndBefore(int64_t slot) const { return slot == 0 ? 0 : ends_[static_cast<size_t>(slot) - 1]; }
+  uint64_t EndBefore(int64_t slot) const {
+    return slot == 0 ? 0 : ends_[static_cast<size_t>(slot) - 1];
+  }
 
   std::vector<uint64_t> ends_;  // cumulative lengths, streamed values included
   std::vector<uint8_t> bytes_;  // of the values that are not streamed, back to back

@@ -1,4 +1,5 @@
 #include "lance/table/commit.h"
+#include "lance/file/stable_bytes.h"
 
 #include <algorithm>
 #include <chrono>
@@ -172,7 +173,7 @@ std::string TransactionFileName(const Transaction& transaction) {
 Status WriteTransactionFile(object_store::ObjectStore& store, const std::string& table, const std::string& name,
                             const Transaction& transaction) {
   const std::string object = NameInTable(table, "_transactions/" + name);
-  const std::string bytes = transaction.SerializeAsString();
+  const std::string bytes = StableBytes(transaction);
   Status put = store.Put(object, AsBytes(bytes), object_store::PutMode::kOverwrite);
   // The name is ours alone, so that a put may simply be repeated.
   if (Is(put, ErrorKind::kOutcomeUnknown)) put = store.Put(object, AsBytes(bytes), object_store::PutMode::kOverwrite);
@@ -225,7 +226,7 @@ Result<VersionedManifest> Commit(const TableContext& context, const std::string&
       // Named after the base, so that a rebased commit leaves one file, not one per attempt.
       const std::string name = fmt::format("{}-{}.txn", base.version, uuid);
       next.manifest.set_transaction_file(name);
-      if (std::string bytes = transaction.SerializeAsString(); bytes != transaction_written) {
+      if (std::string bytes = StableBytes(transaction); bytes != transaction_written) {
         ARROW_RETURN_NOT_OK(WriteTransactionFile(store, table, name, transaction));
         transaction_written = std::move(bytes);
       }

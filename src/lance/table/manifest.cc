@@ -1,4 +1,5 @@
 #include "lance/table/manifest.h"
+#include "lance/file/stable_bytes.h"
 
 #include <algorithm>
 #include <cstring>
@@ -54,7 +55,7 @@ Result<uint64_t> AppendSection(std::string& out, const Message& message, const c
     return Error(ErrorKind::kInvalid, "{} of {} bytes is too large for a manifest", what, length);
   }
   AppendLe<uint32_t>(out, static_cast<uint32_t>(length));
-  if (!message.AppendToString(&out)) return Error(ErrorKind::kInvalid, "{} cannot be serialized", what);
+  out += StableBytes(message);
   return position;
 }
 

@@ -82,7 +82,7 @@ class NewestFirst {
     any_v2_ = any_v2_ || !page_.empty();
     if (listing.objects.size() + listing.folders.size() >= kPage) {
       if (!listing.objects.empty()) start_after_ = std::max(start_after_, listing.objects.back().name);
-      if (!listing.folders.empty()) start_after_ = std::max(start_after_, listing.folders.back() + "\xff");
+      if (!listing.folders.empty()) start_after_ = std::max(start_after_, listing.folders.back());
       return Status::OK();
     }
     if (any_v2_) {

@@ -12,8 +12,8 @@ void Unpack(uint64_t width, const uint8_t* words, uint8_t* out) {
   constexpr uint64_t kBits = 8 * sizeof(T);
   constexpr uint64_t kLanes = kPackedGroup / kBits;
   constexpr uint64_t kOrder[8] = {0, 4, 2, 6, 1, 5, 3, 7};
-  const T mask = width == kBits ? static_cast<T>(~T{0})
-                                : static_cast<T>((uint64_t{1} << width) - 1);
+  const T mask =
+      width == kBits ? static_cast<T>(~T{0}) : static_cast<T>((uint64_t{1} << width) - 1);
   for (uint64_t row = 0; row < kBits; ++row) {
     uint8_t* to = out + (kOrder[row / 8] * 16 + (row % 8) * 128) * sizeof(T);
     const uint64_t bit = row * width;

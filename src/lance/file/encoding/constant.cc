@@ -17,6 +17,8 @@ class ZerosDecoder final : public ValueDecoder {
 
 }  // namespace
 
-DecoderResult MakeZeros(const std::string& path) { return std::make_unique<ZerosDecoder>(path); }
+DecoderResult MakeZeros(const std::string& path) {
+  return std::make_unique<ZerosDecoder>(path);
+}
 
 }  // namespace sarissa::lance

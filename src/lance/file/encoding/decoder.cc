@@ -84,8 +84,8 @@ Status CheckUncompressed(const pb::encodings::BufferCompression& compression,
 Result<uint64_t> PackedBytes(uint64_t count, uint64_t items, uint64_t bits,
                              const std::string& path) {
   uint64_t total = 0;
-  if (__builtin_mul_overflow(count, items, &total) ||
-      __builtin_mul_overflow(total, bits, &total) || total > (uint64_t{1} << 62)) {
+  if (__builtin_mul_overflow(count, items, &total) || __builtin_mul_overflow(total, bits, &total) ||
+      total > (uint64_t{1} << 62)) {
     return Error(ErrorKind::kCorrupt, "{}: {} values of {} items of {} bits", path, count, items,
                  bits);
   }

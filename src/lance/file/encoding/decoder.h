@@ -1,10 +1,11 @@
-// The encoding tree of a page as decoders: one node of the format's CompressiveEncoding is one class in one file of this
-// folder.
+// The encoding tree of a page as decoders: one node of the format's CompressiveEncoding is one
+// class in one file of this folder.
 //
-// Three forms of the same nodes: in a mini-block chunk a node takes num_buffers() buffers; as a block (levels, dictionaries)
-// exactly one; in the full-zip layout a node turns one stored value into its bytes.
-// A decoder serves one page and one thread; blocks are views of its input or of its own memory, good until the next Decode.
-// Errors: kUnsupported with the node's path for a node we do not read, kCorrupt with the path for bytes that cannot be right.
+// Three forms of the same nodes: in a mini-block chunk a node takes num_buffers() buffers; as a
+// block (levels, dictionaries) exactly one; in the full-zip layout a node turns one stored value
+// into its bytes. A decoder serves one page and one thread; blocks are views of its input or of its
+// own memory, good until the next Decode. Errors: kUnsupported with the node's path for a node we
+// do not read, kCorrupt with the path for bytes that cannot be right.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +58,8 @@ class ValueDecoder {
  protected:
   template <typename... Args>
   Status Corrupt(fmt::format_string<Args...> format, Args&&... args) const {
-    return MakeError(ErrorKind::kCorrupt, path_ + ": " + fmt::format(format, std::forward<Args>(args)...));
+    return MakeError(ErrorKind::kCorrupt,
+                     path_ + ": " + fmt::format(format, std::forward<Args>(args)...));
   }
   const std::string& path() const { return path_; }
 
@@ -75,9 +77,12 @@ class ItemDecoder {
   virtual bool verbatim() const { return false; }
 };
 
-Result<std::unique_ptr<ValueDecoder>> MakeMiniBlockDecoder(const Encoding& encoding, const std::string& path);
-Result<std::unique_ptr<ValueDecoder>> MakeBlockDecoder(const Encoding& encoding, const std::string& path);
-Result<std::unique_ptr<ItemDecoder>> MakeItemDecoder(const Encoding& encoding, const std::string& path);
+Result<std::unique_ptr<ValueDecoder>> MakeMiniBlockDecoder(const Encoding& encoding,
+                                                           const std::string& path);
+Result<std::unique_ptr<ValueDecoder>> MakeBlockDecoder(const Encoding& encoding,
+                                                       const std::string& path);
+Result<std::unique_ptr<ItemDecoder>> MakeItemDecoder(const Encoding& encoding,
+                                                     const std::string& path);
 
 // Name of the node as the format spells it: "inline_bitpacking".
 std::string NodeName(const Encoding& encoding);
@@ -85,8 +90,11 @@ Status UnsupportedNode(const Encoding& encoding, const std::string& path);
 // Bits of a flat node; kUnsupported for any other node, kCorrupt unless 1 or a multiple of 8.
 Result<uint64_t> FlatBits(const Encoding& encoding, const std::string& path);
 // kUnsupported if a buffer of a leaf node is compressed on its own.
-Status CheckUncompressed(const pb::encodings::BufferCompression& compression, const std::string& path);
-// Bytes of `count` values of `items` items of `bits` bits; kCorrupt when that is more than any buffer can be.
-Result<uint64_t> PackedBytes(uint64_t count, uint64_t items, uint64_t bits, const std::string& path);
+Status CheckUncompressed(const pb::encodings::BufferCompression& compression,
+                         const std::string& path);
+// Bytes of `count` values of `items` items of `bits` bits; kCorrupt when that is more than any
+// buffer can be.
+Result<uint64_t> PackedBytes(uint64_t count, uint64_t items, uint64_t bits,
+                             const std::string& path);
 
 }  // namespace sarissa::lance

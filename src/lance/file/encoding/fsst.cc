@@ -43,7 +43,8 @@ class SymbolTable {
 
   bool on() const { return on_; }
 
-  // `to` needs room for 8 bytes a code and 8 more. Returns the end, or nullptr for a code without a symbol.
+  // `to` needs room for 8 bytes a code and 8 more. Returns the end, or nullptr for a code without a
+  // symbol.
   uint8_t* Decode(Bytes from, uint8_t* to) const {
     const uint8_t* at = from.data();
     const uint8_t* end = at + from.size();

@@ -11,8 +11,8 @@ namespace sarissa::lance {
 namespace {
 
 constexpr uint32_t kZstdMagic = 0xFD2FB528;
-// What a byte can at most stand for: a length byte of 255 in LZ4, a run block (4 bytes for 128 KiB) in zstd. A size beyond
-// that is a lie, and is refused before it is allocated.
+// What a byte can at most stand for: a length byte of 255 in LZ4, a run block (4 bytes for 128 KiB)
+// in zstd. A size beyond that is a lie, and is refused before it is allocated.
 constexpr uint64_t kMaxLz4Ratio = 255;
 constexpr uint64_t kMaxZstdRatio = 32768;
 
@@ -20,7 +20,8 @@ struct ZstdFree {
   void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
 };
 
-// u32 raw size and an LZ4 block, or u64 raw size and a zstd frame. Old files hold a bare zstd frame.
+// u32 raw size and an LZ4 block, or u64 raw size and a zstd frame. Old files hold a bare zstd
+// frame.
 class Decompressor {
  public:
   Decompressor(pb::encodings::BufferCompression::Scheme scheme, std::string path)
@@ -35,7 +36,8 @@ class Decompressor {
  private:
   template <typename... Args>
   Status Corrupt(fmt::format_string<Args...> format, Args&&... args) const {
-    return MakeError(ErrorKind::kCorrupt, path_ + ": " + fmt::format(format, std::forward<Args>(args)...));
+    return MakeError(ErrorKind::kCorrupt,
+                     path_ + ": " + fmt::format(format, std::forward<Args>(args)...));
   }
 
   Result<Bytes> Lz4(Bytes stored) {

@@ -7,7 +7,8 @@
 namespace sarissa::lance {
 namespace {
 
-// Per group of 1024 values: one word that holds the packed width, then the packed words. The last group is zero-filled.
+// Per group of 1024 values: one word that holds the packed width, then the packed words. The last
+// group is zero-filled.
 class InlineBitpacking final : public ValueDecoder {
  public:
   InlineBitpacking(uint64_t bits, std::string path) : ValueDecoder(std::move(path)), bits_(bits) {}
@@ -32,9 +33,8 @@ class InlineBitpacking final : public ValueDecoder {
       UnpackGroup(bits_, width, rest.data(), values_.data() + group * group_bytes);
       rest = rest.subspan(128 * width);
     }
-    *out = ValueBlock{.count = count,
-                      .bits_per_item = bits_,
-                      .data = Bytes(values_).first(count * word)};
+    *out = ValueBlock{
+        .count = count, .bits_per_item = bits_, .data = Bytes(values_).first(count * word)};
     return Status::OK();
   }
 

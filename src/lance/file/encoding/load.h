@@ -1,4 +1,5 @@
-// Little-endian loads and stores at any alignment. The format is little-endian throughout; so are the machines we build for.
+// Little-endian loads and stores at any alignment. The format is little-endian throughout; so are
+// the machines we build for.
 #pragma once
 
 #include <bit>

@@ -7,12 +7,13 @@
 namespace sarissa::lance {
 namespace {
 
-// A width of 0 says nothing about the count; no page has more values than this in one block of zeros.
+// A width of 0 says nothing about the count; no page has more values than this in one block of
+// zeros.
 constexpr uint64_t kMaxZeros = uint64_t{1} << 22;
 
-// Groups of 1024 packed values, the width outside. The values after the last whole group are either packed as a group of
-// their own or stored plainly: plainly if and only if exactly that many words are left.
-// Width 0 stands for zeros without any bytes.
+// Groups of 1024 packed values, the width outside. The values after the last whole group are either
+// packed as a group of their own or stored plainly: plainly if and only if exactly that many words
+// are left. Width 0 stands for zeros without any bytes.
 class OutOfLineBitpacking final : public ValueDecoder {
  public:
   OutOfLineBitpacking(uint64_t bits, uint64_t width, std::string path)
@@ -43,9 +44,8 @@ class OutOfLineBitpacking final : public ValueDecoder {
         return Corrupt("the last {} values of {} bits in {} bytes", tail, width_, rest.size());
       }
     }
-    *out = ValueBlock{.count = count,
-                      .bits_per_item = bits_,
-                      .data = Bytes(values_).first(count * word)};
+    *out = ValueBlock{
+        .count = count, .bits_per_item = bits_, .data = Bytes(values_).first(count * word)};
     return Status::OK();
   }
 

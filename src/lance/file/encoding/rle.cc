@@ -13,8 +13,8 @@ void FillRun(uint8_t* to, const uint8_t* value, uint64_t length) {
   for (uint64_t i = 0; i < length; ++i) Store<T>(to + i * sizeof(T), filler);
 }
 
-// Run values and, in bytes, run lengths; longer runs repeat the value. In a mini-block chunk the two are buffers of their
-// own; a block begins with the u64 byte size of the values.
+// Run values and, in bytes, run lengths; longer runs repeat the value. In a mini-block chunk the
+// two are buffers of their own; a block begins with the u64 byte size of the values.
 class RleDecoder final : public ValueDecoder {
  public:
   RleDecoder(uint64_t bits, bool block, std::string path)

@@ -25,10 +25,8 @@ class MiniBlockVariable final : public ValueDecoder {
     if (head > buffer.size()) {
       return Corrupt("{} offsets in a buffer of {} bytes", count + 1, buffer.size());
     }
-    *out = ValueBlock{.count = count,
-                      .data = buffer,
-                      .offsets = buffer.first(head),
-                      .offset_bytes = width_};
+    *out = ValueBlock{
+        .count = count, .data = buffer, .offsets = buffer.first(head), .offset_bytes = width_};
     return Status::OK();
   }
 
@@ -36,8 +34,8 @@ class MiniBlockVariable final : public ValueDecoder {
   uint32_t width_;
 };
 
-// Bits of an offset, start of the bytes, count + 1 offsets from that start, the bytes. The two heads are as wide as an
-// offset.
+// Bits of an offset, start of the bytes, count + 1 offsets from that start, the bytes. The two
+// heads are as wide as an offset.
 class BlockVariable final : public ValueDecoder {
  public:
   BlockVariable(uint32_t width, std::string path) : ValueDecoder(std::move(path)), width_(width) {}
@@ -49,7 +47,8 @@ class BlockVariable final : public ValueDecoder {
     if (buffer.size() < head || table > buffer.size() - head) {
       return Corrupt("{} offsets in a block of {} bytes", count + 1, buffer.size());
     }
-    const uint64_t bits = width_ == 4 ? Load<uint32_t>(buffer.data()) : Load<uint64_t>(buffer.data());
+    const uint64_t bits =
+        width_ == 4 ? Load<uint32_t>(buffer.data()) : Load<uint64_t>(buffer.data());
     const uint64_t start =
         width_ == 4 ? Load<uint32_t>(buffer.data() + 4) : Load<uint64_t>(buffer.data() + 8);
     if (bits != 8 * uint64_t{width_} || start < head + table || start > buffer.size()) {
