@@ -33,3 +33,6 @@ if(TARGET sarissa_lance)
   target_include_directories(lance_file_tool PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/..")
   target_link_libraries(lance_file_tool PRIVATE sarissa_lance sarissa_flags)
 endif()
+sarissa_test(NAME server_test ROOMS server cli
+  SOURCES server/multipart_parser_test.cc server/routing_test.cc server/error_envelope_test.cc
+          server/live_routes_test.cc server/live_protocol_test.cc cli/serve_flags_test.cc)
