@@ -176,7 +176,13 @@ Awaitable<Result<size_t>> RequestReader::Read(std::span<uint8_t> into) {
     if (!ready.ok()) co_return ready;
   }
   if (body_ended() || into.empty()) co_return size_t{0};
-  const Result<size_t> got = chunked_ ? co_await ReadChunked(into) : co_await ReadFixed(into);
+  // Not a conditional expression: gcc 12 destroys the temporaries of both awaited branches.
+  Result<size_t> got = size_t{0};
+  if (chunked_) {
+    got = co_await ReadChunked(into);
+  } else {
+    got = co_await ReadFixed(into);
+  }
   if (!got.ok()) co_return got;
   total_ += *got;
   if (total_ > limit_) {

@@ -28,13 +28,15 @@ std::multiset<std::string> FilesOf(const Table& table) {
   return out;
 }
 
-Result<std::shared_ptr<Table>> Append(const std::shared_ptr<Table>& table, const std::string& file, uint64_t rows) {
+Result<std::shared_ptr<Table>> Append(const std::shared_ptr<Table>& table, const std::string& file,
+                                      uint64_t rows) {
   return table->CommitAppend({FakeFragment(file, rows)});
 }
 
 // Commits a foreign transaction on top of the newest version, as a writer of another kind would.
-void CommitForeign(object_store::ObjectStore& store, pb::transaction::Transaction transaction,
-                   const std::function<void(LoadedManifest&)>& edit = [](LoadedManifest&) {}) {
+void CommitForeign(
+    object_store::ObjectStore& store, pb::transaction::Transaction transaction,
+    const std::function<void(LoadedManifest&)>& edit = [](LoadedManifest&) {}) {
   ASSERT_VALUE(TableTip tip, FindTip(store, "t"));
   transaction.set_uuid("foreign");
   LoadedManifest& next = tip.newest.loaded;
@@ -43,8 +45,10 @@ void CommitForeign(object_store::ObjectStore& store, pb::transaction::Transactio
   next.manifest.clear_transaction_file();
   next.transaction = transaction;
   ASSERT_VALUE(const std::string bytes, SerializeManifest(next));
-  ASSERT_TRUE(store.Put("t/_versions/" + ManifestName(tip.taken.Next(), tip.newest.naming),
-                        {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, PutMode::kIfAbsent)
+  ASSERT_TRUE(store
+                  .Put("t/_versions/" + ManifestName(tip.taken.Next(), tip.newest.naming),
+                       {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()},
+                       PutMode::kIfAbsent)
                   .ok());
 }
 
@@ -82,12 +86,13 @@ TEST(Commit, ALaggingAppendIsRebasedAndIdsAreNeverReused) {
   ASSERT_VALUE(const auto third, Append(first, "b", 20));
   EXPECT_EQ(third->version(), TableVersion(3));
   EXPECT_EQ(FilesOf(*third), (std::multiset<std::string>{"a", "b"}));
-  ASSERT_VALUE(const auto fourth, third->CommitDelete(std::vector<RowAddress>{
-                                      (1ULL << 32), (1ULL << 32) + 1, (1ULL << 32) + 2, (1ULL << 32) + 3,
-                                      (1ULL << 32) + 4, (1ULL << 32) + 5, (1ULL << 32) + 6, (1ULL << 32) + 7,
-                                      (1ULL << 32) + 8, (1ULL << 32) + 9, (1ULL << 32) + 10, (1ULL << 32) + 11,
-                                      (1ULL << 32) + 12, (1ULL << 32) + 13, (1ULL << 32) + 14, (1ULL << 32) + 15,
-                                      (1ULL << 32) + 16, (1ULL << 32) + 17, (1ULL << 32) + 18, (1ULL << 32) + 19}));
+  ASSERT_VALUE(const auto fourth,
+               third->CommitDelete(std::vector<RowAddress>{
+                   (1ULL << 32),      (1ULL << 32) + 1,  (1ULL << 32) + 2,  (1ULL << 32) + 3,
+                   (1ULL << 32) + 4,  (1ULL << 32) + 5,  (1ULL << 32) + 6,  (1ULL << 32) + 7,
+                   (1ULL << 32) + 8,  (1ULL << 32) + 9,  (1ULL << 32) + 10, (1ULL << 32) + 11,
+                   (1ULL << 32) + 12, (1ULL << 32) + 13, (1ULL << 32) + 14, (1ULL << 32) + 15,
+                   (1ULL << 32) + 16, (1ULL << 32) + 17, (1ULL << 32) + 18, (1ULL << 32) + 19}));
   EXPECT_EQ(FilesOf(*fourth), (std::multiset<std::string>{"a"}));
   ASSERT_VALUE(const auto fifth, Append(fourth, "c", 1));
   EXPECT_EQ(fifth->manifest().fragments(1).id(), 2u);
@@ -109,7 +114,8 @@ TEST(Commit, UnknownManifestFieldsConfigAndIndicesSurvive) {
   EXPECT_EQ(after->version(), TableVersion(3));
   EXPECT_EQ(after->manifest().config().at("a"), "b");
   EXPECT_EQ(after->manifest().table_metadata().at("c"), "d");
-  EXPECT_EQ(after->manifest().GetReflection()->GetUnknownFields(after->manifest()).field_count(), 1);
+  EXPECT_EQ(after->manifest().GetReflection()->GetUnknownFields(after->manifest()).field_count(),
+            1);
   EXPECT_EQ(after->indices().indices(0).name(), "i");
   EXPECT_EQ(after->manifest().writer_feature_flags(), kFlagTableConfig);
 }
@@ -124,7 +130,8 @@ TEST(Commit, DeletesOfTheSameFragmentAreUnited) {
   EXPECT_EQ(two->CountRows(), 96u);
   EXPECT_EQ(two->manifest().reader_feature_flags(), kFlagDeletionFiles);
   EXPECT_EQ(two->manifest().writer_feature_flags(), kFlagDeletionFiles);
-  ASSERT_VALUE(const auto vector, ReadDeletionVector(world.store(), "t", two->manifest().fragments(0), 100));
+  ASSERT_VALUE(const auto vector,
+               ReadDeletionVector(world.store(), "t", two->manifest().fragments(0), 100));
   EXPECT_EQ(std::vector<uint32_t>(vector->offsets().begin(), vector->offsets().end()),
             (std::vector<uint32_t>{1, 2, 3, 4}));
   ASSERT_VALUE(const auto same, two->CommitDelete(std::vector<RowAddress>{1, 4}));
@@ -164,8 +171,8 @@ TEST(Commit, DeleteOfARowThatAnotherUpdatedIsAConflict) {
   ASSERT_VALUE(const auto base, Append(empty, "a", 5));
   pb::transaction::Transaction update;
   update.set_update("");
-  auto deletions = WriteDeletionVector(world.store(), world.random(), "t", 0, 2, DeletionVector({3}),
-                                       pb::table::DeletionFile::ARROW);
+  auto deletions = WriteDeletionVector(world.store(), world.random(), "t", 0, 2,
+                                       DeletionVector({3}), pb::table::DeletionFile::ARROW);
   ASSERT_TRUE(deletions.ok());
   CommitForeign(world.store(), update, [&](LoadedManifest& next) {
     *next.manifest.mutable_fragments(0)->mutable_deletion_file() = *deletions;
@@ -184,7 +191,8 @@ TEST(Commit, AppendOverAnOverwriteOrAnUnknownOperationIsAConflict) {
     CommitForeign(world.store(), theirs);
     const auto after = Append(base, "a", 1);
     ASSERT_KIND(ErrorKind::kConflict, after);
-    EXPECT_NE(after.status().message().find(known ? "overwrite" : "unknown operation"), std::string::npos);
+    EXPECT_NE(after.status().message().find(known ? "overwrite" : "unknown operation"),
+              std::string::npos);
   }
 }
 
@@ -221,7 +229,8 @@ TEST(Commit, UnknownWriterFlagsStopWritersOnly) {
   ASSERT_TRUE(test::CreateRowTable(world.context(), "t").ok());
   pb::transaction::Transaction config;
   config.set_update_config("");
-  CommitForeign(world.store(), config, [](LoadedManifest& next) { next.manifest.set_writer_feature_flags(512); });
+  CommitForeign(world.store(), config,
+                [](LoadedManifest& next) { next.manifest.set_writer_feature_flags(512); });
   ASSERT_VALUE(const auto table, Table::Open(world.context(), "t"));
   ASSERT_KIND(ErrorKind::kUnsupported, Append(table, "a", 1));
 }
@@ -232,7 +241,8 @@ TEST(Commit, OldNamingIsKept) {
   const std::string name = "t/_versions/" + ManifestName(TableVersion(1));
   ASSERT_VALUE(const auto bytes, world.store().Get(name));
   ASSERT_TRUE(world.store()
-                  .Put("t/_versions/1.manifest", {bytes->data(), static_cast<size_t>(bytes->size())}, PutMode::kIfAbsent)
+                  .Put("t/_versions/1.manifest",
+                       {bytes->data(), static_cast<size_t>(bytes->size())}, PutMode::kIfAbsent)
                   .ok());
   ASSERT_TRUE(world.store().Delete(name).ok());
   ASSERT_VALUE(const auto table, Table::Open(world.context(), "t"));
@@ -245,7 +255,9 @@ TEST(Commit, OldNamingIsKept) {
 TEST(Commit, GoesAboveATornManifest) {
   test::TableWorld world;
   ASSERT_VALUE(const auto first, test::CreateRowTable(world.context(), "t"));
-  ASSERT_TRUE(world.store().Put("t/_versions/" + ManifestName(TableVersion(2)), {}, PutMode::kIfAbsent).ok());
+  ASSERT_TRUE(world.store()
+                  .Put("t/_versions/" + ManifestName(TableVersion(2)), {}, PutMode::kIfAbsent)
+                  .ok());
   ASSERT_VALUE(const auto table, Table::Open(world.context(), "t"));
   EXPECT_EQ(table->version(), TableVersion(1));
   ASSERT_VALUE(const auto after, Append(first, "a", 1));
@@ -271,10 +283,11 @@ TEST(Commit, AnAnswerThatIsLostIsSettledByReadingBack) {
     ASSERT_VALUE(const auto plain, test::CreateRowTable(world.context(), "t"));
     FaultStore faulty(world.store());
     ASSERT_VALUE(const auto table, Table::Open(world.context(faulty), "t"));
-    faulty.AddRule({.operation = StoreOperation::kFinish,
-                    .name_glob = "*.manifest",
-                    .nth = 1,
-                    .action = landed ? FaultAction::kLandedAnswerLost : FaultAction::kNotLandedAnswerLost});
+    faulty.AddRule(
+        {.operation = StoreOperation::kFinish,
+         .name_glob = "*.manifest",
+         .nth = 1,
+         .action = landed ? FaultAction::kLandedAnswerLost : FaultAction::kNotLandedAnswerLost});
     ASSERT_VALUE(const auto after, Append(table, "a", 1));
     EXPECT_EQ(after->version(), TableVersion(2));
     ASSERT_VALUE(const auto newest, Table::Open(world.context(), "t"));
@@ -310,8 +323,9 @@ TEST(Commit, AnOutcomeThatStaysUnknownIsSaidSo) {
   ASSERT_TRUE(test::CreateRowTable(world.context(), "t").ok());
   FaultStore faulty(world.store());
   ASSERT_VALUE(const auto table, Table::Open(world.context(faulty), "t"));
-  faulty.AddRule(
-      {.operation = StoreOperation::kFinish, .name_glob = "*.manifest", .action = FaultAction::kNotLandedAnswerLost});
+  faulty.AddRule({.operation = StoreOperation::kFinish,
+                  .name_glob = "*.manifest",
+                  .action = FaultAction::kNotLandedAnswerLost});
   ASSERT_KIND(ErrorKind::kOutcomeUnknown, Append(table, "a", 1));
 }
 
@@ -351,7 +365,8 @@ TEST(Commit, ManyThreadsLoseNothing) {
   ASSERT_VALUE(const auto table, Table::Open(world.context(), "t"));
   EXPECT_EQ(table->version(), TableVersion(2 + kThreads * kCommits));
   EXPECT_EQ(FilesOf(*table).size(), 1u + kThreads * kCommits / 2);
-  EXPECT_EQ(table->manifest().fragments(0).deletion_file().num_deleted_rows(), uint64_t{kThreads * kCommits / 2});
+  EXPECT_EQ(table->manifest().fragments(0).deletion_file().num_deleted_rows(),
+            uint64_t{kThreads * kCommits / 2});
   std::set<uint64_t> ids;
   for (const auto& fragment : table->manifest().fragments()) ids.insert(fragment.id());
   EXPECT_EQ(ids.size(), static_cast<size_t>(table->manifest().fragments_size()));

@@ -38,8 +38,15 @@ TEST(Roaring, TheFormatsOwnExample) {
 }
 
 TEST(Roaring, RunContainersAreRead) {
-  // One container, key 0, cardinality 4: runs {5, 6} and {9, 10}; below four containers there is no offset table.
-  const std::string bytes = FromHex("3b300000" "01" "00000300" "0200" "05000100" "09000100");
+  // One container, key 0, cardinality 4: runs {5, 6} and {9, 10}; below four containers there is no
+  // offset table.
+  const std::string bytes = FromHex(
+      "3b300000"
+      "01"
+      "00000300"
+      "0200"
+      "05000100"
+      "09000100");
   ASSERT_VALUE(const auto values, ParseRoaring(AsBytes(bytes), 10));
   EXPECT_EQ(values, (std::vector<uint32_t>{5, 6, 9, 10}));
 }
@@ -91,11 +98,15 @@ TEST(DeletionVector, BothFormsRoundTrip) {
     pb::table::DataFragment fragment;
     fragment.set_id(3);
     ASSERT_VALUE(*fragment.mutable_deletion_file(),
-                 WriteDeletionVector(world.store(), world.random(), "t", 3, 8, vector, DeletionFileTypeFor(count)));
-    EXPECT_EQ(fragment.deletion_file().file_type(), count < 5000 ? DeletionFile::ARROW : DeletionFile::BITMAP);
+                 WriteDeletionVector(world.store(), world.random(), "t", 3, 8, vector,
+                                     DeletionFileTypeFor(count)));
+    EXPECT_EQ(fragment.deletion_file().file_type(),
+              count < 5000 ? DeletionFile::ARROW : DeletionFile::BITMAP);
     ASSERT_VALUE(const auto read, ReadDeletionVector(world.store(), "t", fragment, 200'000));
-    EXPECT_TRUE(std::equal(read->offsets().begin(), read->offsets().end(), offsets.begin(), offsets.end()));
-    ASSERT_KIND(ErrorKind::kCorrupt, ReadDeletionVector(world.store(), "t", fragment, 2 * count - 1));
+    EXPECT_TRUE(
+        std::equal(read->offsets().begin(), read->offsets().end(), offsets.begin(), offsets.end()));
+    ASSERT_KIND(ErrorKind::kCorrupt,
+                ReadDeletionVector(world.store(), "t", fragment, 2 * count - 1));
     fragment.mutable_deletion_file()->set_num_deleted_rows(count + 1);
     ASSERT_KIND(ErrorKind::kCorrupt, ReadDeletionVector(world.store(), "t", fragment, 200'000));
   }
@@ -108,11 +119,13 @@ TEST(DeletionVector, UnorderedArrowFilesAreRead) {
   const auto schema = arrow::schema({arrow::field("row_id", arrow::uint32(), false)});
   ASSERT_VALUE(const auto sink, arrow::io::BufferOutputStream::Create());
   ASSERT_VALUE(const auto writer, arrow::ipc::MakeFileWriter(sink, schema));
-  ASSERT_TRUE(writer->WriteRecordBatch(*arrow::RecordBatch::Make(schema, 3, {*builder.Finish()})).ok());
+  ASSERT_TRUE(
+      writer->WriteRecordBatch(*arrow::RecordBatch::Make(schema, 3, {*builder.Finish()})).ok());
   ASSERT_TRUE(writer->Close().ok());
   ASSERT_VALUE(const auto bytes, sink->Finish());
   ASSERT_TRUE(world.store()
-                  .Put("t/_deletions/1-2-3.arrow", {bytes->data(), static_cast<size_t>(bytes->size())},
+                  .Put("t/_deletions/1-2-3.arrow",
+                       {bytes->data(), static_cast<size_t>(bytes->size())},
                        object_store::PutMode::kIfAbsent)
                   .ok());
   pb::table::DataFragment fragment;
@@ -127,7 +140,10 @@ TEST(DeletionVector, UnorderedArrowFilesAreRead) {
   for (size_t i = 0; i < damaged.size(); ++i) {
     std::string copy = damaged;
     copy[i] = static_cast<char>(copy[i] ^ 0x55);
-    ASSERT_TRUE(world.store().Put("t/_deletions/1-2-3.arrow", AsBytes(copy), object_store::PutMode::kOverwrite).ok());
+    ASSERT_TRUE(
+        world.store()
+            .Put("t/_deletions/1-2-3.arrow", AsBytes(copy), object_store::PutMode::kOverwrite)
+            .ok());
     const auto result = ReadDeletionVector(world.store(), "t", fragment, 100);
     if (!result.ok()) {
       EXPECT_EQ(KindOf(result.status()), ErrorKind::kCorrupt) << result.status().ToString();

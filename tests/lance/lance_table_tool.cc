@@ -1,4 +1,5 @@
-// Drives lance/table and lance/index from the command line, for the interop tests. Rows go in and out as Arrow IPC streams.
+// Drives lance/table and lance/index from the command line, for the interop tests. Rows go in and
+// out as Arrow IPC streams.
 //
 //   lance_table_tool create ROOT TABLE VERSION SCHEMA_STREAM [KEY=VALUE ...]
 //   lance_table_tool append ROOT TABLE ROWS_STREAM
@@ -145,10 +146,12 @@ Status Index(const TableContext& context, const Arguments& arguments) {
   BTreeOptions tree_options;
   tree_options.version = table->file_version();
   tree_options.batch_size = 4096;
-  ARROW_ASSIGN_OR_RAISE(const BTreeFiles files, WriteBTree(*context.store, arguments[0] + "/_indices/" + uuid.ToString(),
-                                                           values, ids, tree_options));
+  ARROW_ASSIGN_OR_RAISE(const BTreeFiles files,
+                        WriteBTree(*context.store, arguments[0] + "/_indices/" + uuid.ToString(),
+                                   values, ids, tree_options));
   std::vector<uint32_t> fragments;
-  for (const auto& fragment : table->manifest().fragments()) fragments.push_back(static_cast<uint32_t>(fragment.id()));
+  for (const auto& fragment : table->manifest().fragments())
+    fragments.push_back(static_cast<uint32_t>(fragment.id()));
 
   pb::table::IndexMetadata index;
   index.mutable_uuid()->set_uuid(std::string(uuid.bytes.begin(), uuid.bytes.end()));
@@ -177,19 +180,22 @@ Status MakeGeneration(const TableContext& context, const Arguments& arguments) {
   ARROW_ASSIGN_OR_RAISE(const auto stream, OpenStream(arguments[2]));
   ARROW_ASSIGN_OR_RAISE(const auto batches, stream->ToRecordBatches());
   std::vector<uint32_t> masked;
-  for (const RowAddress address : Addresses(arguments, 3)) masked.push_back(static_cast<uint32_t>(address));
+  for (const RowAddress address : Addresses(arguments, 3))
+    masked.push_back(static_cast<uint32_t>(address));
 
   const auto key = base->schema().PrimaryKey();
   if (key.size() != 1) return Error(ErrorKind::kInvalid, "the base table must have one key column");
   ARROW_ASSIGN_OR_RAISE(const Schema schema,
-                        base->schema().WithNullable(key).WithAppended(arrow::field("_tombstone", arrow::boolean(), false)));
+                        base->schema().WithNullable(key).WithAppended(
+                            arrow::field("_tombstone", arrow::boolean(), false)));
   size_t next = 0;
   const auto next_batch = [&]() -> Result<std::shared_ptr<arrow::RecordBatch>> {
     if (next == batches.size()) return nullptr;
     return batches[next++];
   };
-  ARROW_ASSIGN_OR_RAISE(const auto table, WriteSingleFragmentTable(context, path, schema, base->file_version(), next_batch,
-                                                                   masked));
+  ARROW_ASSIGN_OR_RAISE(
+      const auto table,
+      WriteSingleFragmentTable(context, path, schema, base->file_version(), next_batch, masked));
   arrow::ArrayVector chunks;
   for (const auto& batch : batches) chunks.push_back(batch->GetColumnByName(key[0]));
   ARROW_ASSIGN_OR_RAISE(const auto keys, arrow::Concatenate(chunks));
@@ -197,13 +203,15 @@ Status MakeGeneration(const TableContext& context, const Arguments& arguments) {
   std::iota(offsets.begin(), offsets.end(), uint64_t{0});
   BTreeOptions options;
   options.version = base->file_version();
-  ARROW_RETURN_NOT_OK(WriteBTree(*context.store, path + "/_pk_index", keys, offsets, options).status());
+  ARROW_RETURN_NOT_OK(
+      WriteBTree(*context.store, path + "/_pk_index", keys, offsets, options).status());
   BloomFilter filter = BloomFilter::ForKeys(static_cast<uint64_t>(keys->length()));
   for (int64_t row = 0; row < keys->length(); ++row) {
     ARROW_ASSIGN_OR_RAISE(const uint64_t hash, KeyHash({&keys, 1}, row));
     filter.Add(hash);
   }
-  ARROW_RETURN_NOT_OK(context.store->Put(path + "/bloom_filter.bin", filter.bytes(), object_store::PutMode::kIfAbsent));
+  ARROW_RETURN_NOT_OK(context.store->Put(path + "/bloom_filter.bin", filter.bytes(),
+                                         object_store::PutMode::kIfAbsent));
   PrintVersion(*table);
   return Status::OK();
 }
@@ -223,16 +231,22 @@ Status Run(const std::string& command, const std::string& root, const Arguments&
     size_t least_arguments;
   };
   const std::map<std::string, Entry> commands = {
-      {"create", {Create, 3}}, {"append", {Append, 2}}, {"delete", {Delete, 1}},          {"scan", {Scan, 4}},
-      {"take", {Take, 2}},     {"index", {Index, 2}},   {"generation", {MakeGeneration, 3}}, {"find", {Find, 2}},
+      {"create", {Create, 3}},
+      {"append", {Append, 2}},
+      {"delete", {Delete, 1}},
+      {"scan", {Scan, 4}},
+      {"take", {Take, 2}},
+      {"index", {Index, 2}},
+      {"generation", {MakeGeneration, 3}},
+      {"find", {Find, 2}},
   };
   const auto found = commands.find(command);
   if (found == commands.end() || arguments.size() < found->second.least_arguments) {
     return Error(ErrorKind::kInvalid, "unknown command, or too few arguments: {}", command);
   }
   env::PosixEnv env;
-  ARROW_ASSIGN_OR_RAISE(const auto store,
-                        object_store::LocalStore::Open(*env.env().file_system, *env.env().random, root));
+  ARROW_ASSIGN_OR_RAISE(const auto store, object_store::LocalStore::Open(*env.env().file_system,
+                                                                         *env.env().random, root));
   return found->second.command(TableContext{store.get(), &env.env()}, arguments);
 }
 
@@ -246,7 +260,8 @@ int main(int argc, char** argv) {
   }
   const auto status = sarissa::lance::Run(argv[1], argv[2], {argv + 3, argv + argc});
   if (status.ok()) return 0;
-  std::fprintf(stderr, "%s: %s\n", std::string(sarissa::ErrorKindName(sarissa::KindOf(status))).c_str(),
+  std::fprintf(stderr, "%s: %s\n",
+               std::string(sarissa::ErrorKindName(sarissa::KindOf(status))).c_str(),
                status.ToString().c_str());
   return 1;
 }

@@ -81,9 +81,10 @@ TEST(Manifest, EveryCutOrFlippedByteIsAnErrorOrAManifest) {
 
 TEST(Manifest, NewestIsFoundAmongForeignFilesAndGaps) {
   test::TableWorld world;
-  for (const uint64_t version : {1, 2, 7}) Put(world.store(), ManifestName(TableVersion(version)), Serialized(version));
-  for (const char* name : {"18446744073709551600.manifest.tmp", "18446744073709551600.manifest#1", "a", "0.txt",
-                           "latest_version_hint.json", "18446744073709551600"}) {
+  for (const uint64_t version : {1, 2, 7})
+    Put(world.store(), ManifestName(TableVersion(version)), Serialized(version));
+  for (const char* name : {"18446744073709551600.manifest.tmp", "18446744073709551600.manifest#1",
+                           "a", "0.txt", "latest_version_hint.json", "18446744073709551600"}) {
     Put(world.store(), name, "x");
   }
   ASSERT_VALUE(const TableVersion newest, FindNewestVersion(world.store(), "t"));
@@ -104,7 +105,8 @@ TEST(Manifest, ManyForeignFilesDoNotHideTheNewest) {
 
 TEST(Manifest, OldNamingIsReadByNumber) {
   test::TableWorld world;
-  for (const uint64_t version : {1, 2, 10, 9}) Put(world.store(), fmt::format("{}.manifest", version), Serialized(version));
+  for (const uint64_t version : {1, 2, 10, 9})
+    Put(world.store(), fmt::format("{}.manifest", version), Serialized(version));
   ASSERT_VALUE(const TableTip tip, FindTip(world.store(), "t"));
   EXPECT_EQ(tip.newest.version, TableVersion(10));
   EXPECT_EQ(tip.newest.naming, ManifestNaming::kV1);

@@ -20,7 +20,8 @@ namespace {
 
 using test::Rows;
 
-Result<std::shared_ptr<Table>> AppendRows(const std::shared_ptr<Table>& table, int64_t first, int64_t count) {
+Result<std::shared_ptr<Table>> AppendRows(const std::shared_ptr<Table>& table, int64_t first,
+                                          int64_t count) {
   ARROW_ASSIGN_OR_RAISE(const auto appender, table->NewAppender());
   for (int64_t at = first; at < first + count; at += 100) {
     ARROW_RETURN_NOT_OK(appender->Write(*Rows(at, std::min<int64_t>(100, first + count - at))));
@@ -29,14 +30,16 @@ Result<std::shared_ptr<Table>> AppendRows(const std::shared_ptr<Table>& table, i
   return table->CommitAppend({std::move(fragment)});
 }
 
-Result<std::vector<std::shared_ptr<arrow::RecordBatch>>> ScanAll(const Table& table, const ScanOptions& options) {
+Result<std::vector<std::shared_ptr<arrow::RecordBatch>>> ScanAll(const Table& table,
+                                                                 const ScanOptions& options) {
   ARROW_ASSIGN_OR_RAISE(const auto stream, table.Scan(options));
   std::vector<std::shared_ptr<arrow::RecordBatch>> out;
   while (true) {
     ARROW_ASSIGN_OR_RAISE(auto batch, stream->Next());
     if (batch == nullptr) return out;
     ARROW_RETURN_NOT_OK(batch->ValidateFull());
-    if (!batch->schema()->Equals(*stream->schema())) return Status::Invalid("a batch of another schema");
+    if (!batch->schema()->Equals(*stream->schema()))
+      return Status::Invalid("a batch of another schema");
     out.push_back(std::move(batch));
   }
 }
@@ -51,7 +54,8 @@ std::vector<int64_t> IdsOf(const std::vector<std::shared_ptr<arrow::RecordBatch>
       if (names == nullptr) continue;
       EXPECT_EQ(names->IsNull(i), ids.Value(i) % 7 == 0);
       if (names->IsValid(i)) {
-        EXPECT_EQ(static_cast<const arrow::StringArray&>(*names).GetView(i), "n" + std::to_string(ids.Value(i)));
+        EXPECT_EQ(static_cast<const arrow::StringArray&>(*names).GetView(i),
+                  "n" + std::to_string(ids.Value(i)));
       }
     }
   }
@@ -106,7 +110,8 @@ TEST_P(TableTest, ProjectionOrderAndRowAddresses) {
   options.with_row_address = true;
   ASSERT_VALUE(const auto batches, ScanAll(*table, options));
   ASSERT_EQ(batches.size(), 2u);
-  EXPECT_EQ(batches[0]->schema()->field_names(), (std::vector<std::string>{"name", "id", "_rowaddr"}));
+  EXPECT_EQ(batches[0]->schema()->field_names(),
+            (std::vector<std::string>{"name", "id", "_rowaddr"}));
   EXPECT_EQ(batches[0]->num_rows(), 8);
   const auto& addresses = static_cast<const arrow::UInt64Array&>(*batches[1]->column(2));
   EXPECT_EQ(addresses.Value(0), 1ULL << 32);
@@ -224,11 +229,12 @@ TEST_P(TableTest, ASingleFragmentTableIsOnePutPerFile) {
     if (next == 300) return nullptr;
     return Rows(std::exchange(next, next + 100), 100);
   };
-  ASSERT_VALUE(const auto table,
-               WriteSingleFragmentTable(world_.context(), "g", schema, GetParam(), batches, {5, 299, 5}, {{"k", "v"}}));
+  ASSERT_VALUE(const auto table, WriteSingleFragmentTable(world_.context(), "g", schema, GetParam(),
+                                                          batches, {5, 299, 5}, {{"k", "v"}}));
   EXPECT_EQ(table->version(), TableVersion(1));
   EXPECT_EQ(table->CountRows(), 298u);
-  EXPECT_EQ(table->manifest().fragments(0).deletion_file().file_type(), pb::table::DeletionFile::BITMAP);
+  EXPECT_EQ(table->manifest().fragments(0).deletion_file().file_type(),
+            pb::table::DeletionFile::BITMAP);
   object_store::ListOptions recursive;
   recursive.recursive = true;
   ASSERT_VALUE(const auto listing, world_.store().List("g/", recursive));
@@ -239,14 +245,16 @@ TEST_P(TableTest, ASingleFragmentTableIsOnePutPerFile) {
   expected.erase(expected.begin() + 5);
   EXPECT_EQ(IdsOf(scanned), expected);
   next = 0;
-  ASSERT_KIND(ErrorKind::kAlreadyExists, WriteSingleFragmentTable(world_.context(), "g", schema, GetParam(), batches, {}));
+  ASSERT_KIND(ErrorKind::kAlreadyExists,
+              WriteSingleFragmentTable(world_.context(), "g", schema, GetParam(), batches, {}));
 }
 
 TEST_P(TableTest, LargeValuesComeRowByRowAndWithoutACopyFromLocalFiles) {
   test::ScratchDirectory directory;
   env::PosixEnv posix;
-  ASSERT_VALUE(const auto store, object_store::LocalStore::Open(*posix.env().file_system, *posix.env().random,
-                                                                directory / "root"));
+  ASSERT_VALUE(const auto store,
+               object_store::LocalStore::Open(*posix.env().file_system, *posix.env().random,
+                                              directory / "root"));
   const TableContext context{store.get(), &posix.env()};
   const auto arrow_schema = arrow::schema({arrow::field("blob", arrow::large_binary())});
   ASSERT_VALUE(const auto schema, Schema::FromArrow(*arrow_schema));
@@ -257,19 +265,22 @@ TEST_P(TableTest, LargeValuesComeRowByRowAndWithoutACopyFromLocalFiles) {
   for (int i = 0; i < 3; ++i) {
     arrow::LargeBinaryBuilder builder;
     ASSERT_TRUE(builder.Append(std::string(3 << 20, static_cast<char>('a' + i))).ok());
-    ASSERT_TRUE(appender->Write(*arrow::RecordBatch::Make(arrow_schema, 1, {*builder.Finish()})).ok());
+    ASSERT_TRUE(
+        appender->Write(*arrow::RecordBatch::Make(arrow_schema, 1, {*builder.Finish()})).ok());
   }
   ASSERT_VALUE(auto fragment, appender->Finish());
   ASSERT_VALUE(table, table->CommitAppend({fragment}));
   ASSERT_VALUE(const auto batches, ScanAll(*table, {}));
   ASSERT_EQ(batches.size(), 3u);
   for (int i = 0; i < 3; ++i) {
-    const auto& blobs = static_cast<const arrow::LargeBinaryArray&>(*batches[static_cast<size_t>(i)]->column(0));
+    const auto& blobs =
+        static_cast<const arrow::LargeBinaryArray&>(*batches[static_cast<size_t>(i)]->column(0));
     EXPECT_EQ(blobs.GetView(0), std::string(3 << 20, static_cast<char>('a' + i)));
     EXPECT_TRUE(env::IsMapped(*blobs.value_data()));
   }
   ASSERT_VALUE(const auto one, table->Take(std::vector<RowAddress>{1}, std::nullopt));
-  EXPECT_TRUE(env::IsMapped(*static_cast<const arrow::LargeBinaryArray&>(*one->column(0)).value_data()));
+  EXPECT_TRUE(
+      env::IsMapped(*static_cast<const arrow::LargeBinaryArray&>(*one->column(0)).value_data()));
 }
 
 }  // namespace

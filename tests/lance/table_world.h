@@ -1,4 +1,5 @@
-// What a table needs, for tests: a memory store, a clock that stands still, seeded randomness; and small tables of rows.
+// What a table needs, for tests: a memory store, a clock that stands still, seeded randomness; and
+// small tables of rows.
 #pragma once
 
 #include <arrow/array.h>
@@ -22,21 +23,24 @@
 #define SARISSA_CONCAT(a, b) SARISSA_CONCAT_2(a, b)
 #define ASSERT_VALUE(declaration, expression) \
   ASSERT_VALUE_2(SARISSA_CONCAT(result_, __LINE__), declaration, expression)
-#define ASSERT_VALUE_2(result, declaration, expression)  \
-  auto result = (expression);                            \
+#define ASSERT_VALUE_2(result, declaration, expression)   \
+  auto result = (expression);                             \
   ASSERT_TRUE(result.ok()) << result.status().ToString(); \
   declaration = *std::move(result)
 
-#define ASSERT_KIND(kind, expression)                                       \
-  do {                                                                      \
+#define ASSERT_KIND(kind, expression)                                             \
+  do {                                                                            \
     const ::arrow::Status checked_status = ::sarissa::test::StatusOf(expression); \
-    ASSERT_FALSE(checked_status.ok());                                      \
-    ASSERT_EQ(ErrorKindName(KindOf(checked_status)), ErrorKindName(kind)) << checked_status.ToString(); \
+    ASSERT_FALSE(checked_status.ok());                                            \
+    ASSERT_EQ(ErrorKindName(KindOf(checked_status)), ErrorKindName(kind))         \
+        << checked_status.ToString();                                             \
   } while (false)
 
 namespace sarissa::test {
 
-inline arrow::Status StatusOf(const arrow::Status& status) { return status; }
+inline arrow::Status StatusOf(const arrow::Status& status) {
+  return status;
+}
 template <typename T>
 arrow::Status StatusOf(const arrow::Result<T>& result) {
   return result.status();
@@ -64,7 +68,8 @@ class TableWorld {
 
 // id: int64 not null, name: string.
 inline std::shared_ptr<arrow::Schema> RowSchema() {
-  return arrow::schema({arrow::field("id", arrow::int64(), false), arrow::field("name", arrow::utf8())});
+  return arrow::schema(
+      {arrow::field("id", arrow::int64(), false), arrow::field("name", arrow::utf8())});
 }
 
 // Rows [first, first + count): name is "n<id>", null for each seventh id.
@@ -94,9 +99,9 @@ inline lance::NewFragment FakeFragment(const std::string& file, uint64_t rows) {
   return out;
 }
 
-inline arrow::Result<std::shared_ptr<lance::Table>> CreateRowTable(const lance::TableContext& context,
-                                                                   const std::string& path,
-                                                                   const lance::CreateOptions& options = {}) {
+inline arrow::Result<std::shared_ptr<lance::Table>> CreateRowTable(
+    const lance::TableContext& context, const std::string& path,
+    const lance::CreateOptions& options = {}) {
   ARROW_ASSIGN_OR_RAISE(const auto schema, lance::Schema::FromArrow(*RowSchema()));
   return lance::Table::Create(context, path, schema, options);
 }

@@ -306,15 +306,14 @@ std::vector<int32_t> Schema::AllLeafIds() const {
 }
 
 std::vector<std::string> Schema::PrimaryKey() const {
-  std::vector<const Field*> keys;
+  std::multimap<int64_t, std::string> by_position;
   for (const Field& field : fields_) {
-    if (field.parent_id < 0 && IsPrimaryKey(field)) keys.push_back(&field);
+    if (field.parent_id < 0 && IsPrimaryKey(field)) {
+      by_position.emplace(PrimaryKeyPosition(field), field.name);
+    }
   }
-  std::stable_sort(keys.begin(), keys.end(), [](const Field* left, const Field* right) {
-    return PrimaryKeyPosition(*left) < PrimaryKeyPosition(*right);
-  });
   std::vector<std::string> names;
-  for (const Field* key : keys) names.push_back(key->name);
+  for (const auto& [position, name] : by_position) names.push_back(name);
   return names;
 }
 

@@ -142,7 +142,8 @@ Status HashValue(const arrow::Array& array, int64_t row, SipHasher& hasher) {
       HashBinary<arrow::LargeBinaryArray>(array, row, hasher);
       return Status::OK();
     default:
-      return Error(ErrorKind::kUnsupported, "a column of type {} cannot be a primary key", array.type()->ToString());
+      return Error(ErrorKind::kUnsupported, "a column of type {} cannot be a primary key",
+                   array.type()->ToString());
   }
 }
 
@@ -175,9 +176,11 @@ Result<uint64_t> KeyHash(std::span<const std::shared_ptr<arrow::Array>> key_colu
 
 BloomFilter BloomFilter::ForKeys(uint64_t keys) {
   // A split-block filter of m bits with n keys has a false positive rate of (1 - exp(-8n/m))^8.
-  const double bits = -8.0 * static_cast<double>(keys) / std::log(1.0 - std::pow(kFalsePositiveRate, 1.0 / 8.0));
+  const double bits =
+      -8.0 * static_cast<double>(keys) / std::log(1.0 - std::pow(kFalsePositiveRate, 1.0 / 8.0));
   const double blocks = std::ceil(bits / (8.0 * kBlockBytes));
-  const uint64_t rounded = std::bit_ceil(static_cast<uint64_t>(std::clamp(blocks, 1.0, static_cast<double>(kMaxBlocks))));
+  const uint64_t rounded = std::bit_ceil(
+      static_cast<uint64_t>(std::clamp(blocks, 1.0, static_cast<double>(kMaxBlocks))));
   BloomFilter filter;
   filter.bytes_.resize(rounded * kBlockBytes);
   return filter;
@@ -185,7 +188,8 @@ BloomFilter BloomFilter::ForKeys(uint64_t keys) {
 
 Result<BloomFilter> BloomFilter::FromBytes(std::shared_ptr<arrow::Buffer> bytes) {
   if (bytes->size() == 0 || bytes->size() % static_cast<int64_t>(kBlockBytes) != 0) {
-    return Error(ErrorKind::kCorrupt, "a bloom filter of {} bytes is not a positive number of 32-byte blocks",
+    return Error(ErrorKind::kCorrupt,
+                 "a bloom filter of {} bytes is not a positive number of 32-byte blocks",
                  bytes->size());
   }
   BloomFilter filter;

@@ -1,10 +1,11 @@
 // bloom_filter.bin of a generation: a raw Parquet split-block Bloom filter over key hashes.
 //
-// The file has no header: n blocks of 32 bytes, little-endian. The original always writes 1,024 blocks; ours are sized for the
-// keys (a power of two blocks, at least one). Hash: SipHash-1-3 with key (0,0) over, per key column, one byte is_null, then the value:
-// integers little-endian at native width, bool one byte, strings bytes + 0xFF, binary u64 LE length + bytes.
-// The original hashes only the null byte for some types (unsigned, int8/16, large and boolean keys): ignore its filters there.
-// Immutable after construction except Add; thread safe for reads.
+// The file has no header: n blocks of 32 bytes, little-endian. The original always writes 1,024
+// blocks; ours are sized for the keys (a power of two blocks, at least one). Hash: SipHash-1-3 with
+// key (0,0) over, per key column, one byte is_null, then the value: integers little-endian at
+// native width, bool one byte, strings bytes + 0xFF, binary u64 LE length + bytes. The original
+// hashes only the null byte for some types (unsigned, int8/16, large and boolean keys): ignore its
+// filters there. Immutable after construction except Add; thread safe for reads.
 #pragma once
 
 #include <arrow/array.h>

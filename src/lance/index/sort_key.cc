@@ -34,7 +34,8 @@ SortKey FloatKey(const arrow::Array& values, int64_t row) {
 }
 
 SortKey BooleanKey(const arrow::Array& values, int64_t row) {
-  return {static_cast<const arrow::BooleanArray&>(values).Value(row) ? uint64_t{1} : uint64_t{0}, {}};
+  return {static_cast<const arrow::BooleanArray&>(values).Value(row) ? uint64_t{1} : uint64_t{0},
+          {}};
 }
 
 template <typename ArrayType>
@@ -91,7 +92,8 @@ Result<SortKeys> SortKeys::Of(std::shared_ptr<arrow::Array> values) {
     case arrow::Type::FIXED_SIZE_BINARY:
       return with(BytesKey<arrow::FixedSizeBinaryArray>);
     default:
-      return Error(ErrorKind::kUnsupported, "a B-tree over values of type {}", values->type()->ToString());
+      return Error(ErrorKind::kUnsupported, "a B-tree over values of type {}",
+                   values->type()->ToString());
   }
 }
 

@@ -1,7 +1,8 @@
-// The order of B-tree values: ascending, nulls first, NaN last, -0.0 before 0.0; bytes compare as unsigned.
+// The order of B-tree values: ascending, nulls first, NaN last, -0.0 before 0.0; bytes compare as
+// unsigned.
 //
-// A value becomes a 64-bit prefix that settles most comparisons, and for strings and binary the whole value for the rest.
-// Views into the array: valid while it lives. Thread safe.
+// A value becomes a 64-bit prefix that settles most comparisons, and for strings and binary the
+// whole value for the rest. Views into the array: valid while it lives. Thread safe.
 #pragma once
 
 #include <arrow/array.h>
@@ -23,7 +24,9 @@ struct SortKey {
     if (prefix != other.prefix) return prefix <=> other.prefix;
     return bytes.compare(other.bytes) <=> 0;
   }
-  bool operator==(const SortKey& other) const { return prefix == other.prefix && bytes == other.bytes; }
+  bool operator==(const SortKey& other) const {
+    return prefix == other.prefix && bytes == other.bytes;
+  }
 };
 
 // Keys of one array's values.

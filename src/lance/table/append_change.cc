@@ -12,8 +12,10 @@ Status AppendChange::CheckOver(const pb::transaction::Transaction& theirs, Table
 Status AppendChange::Apply(const VersionedManifest& newest, LoadedManifest& next,
                            pb::transaction::Transaction& transaction) {
   const auto& manifest = newest.loaded.manifest;
-  if (((manifest.reader_feature_flags() | manifest.writer_feature_flags()) & kFlagStableRowIds) != 0) {
-    return Error(ErrorKind::kUnsupported, "appending to a table with stable row ids (feature flag 2)");
+  if (((manifest.reader_feature_flags() | manifest.writer_feature_flags()) & kFlagStableRowIds) !=
+      0) {
+    return Error(ErrorKind::kUnsupported,
+                 "appending to a table with stable row ids (feature flag 2)");
   }
   const auto max_id = MaxFragmentId(manifest);
   uint64_t next_id = max_id ? *max_id + 1 : 0;

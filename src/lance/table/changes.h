@@ -1,4 +1,5 @@
-// The three things this project commits: appended fragments, deleted rows, index entries. See commit.h for the protocol.
+// The three things this project commits: appended fragments, deleted rows, index entries. See
+// commit.h for the protocol.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +18,19 @@ namespace sarissa::lance {
 // Adds fragments with new ids. kUnsupported for a table with stable row ids.
 class AppendChange final : public TableChange {
  public:
-  explicit AppendChange(std::vector<pb::table::DataFragment> fragments) : fragments_(std::move(fragments)) {}
+  explicit AppendChange(std::vector<pb::table::DataFragment> fragments)
+      : fragments_(std::move(fragments)) {}
   Status CheckOver(const pb::transaction::Transaction& theirs, TableVersion version) override;
-  Status Apply(const VersionedManifest& newest, LoadedManifest& next, pb::transaction::Transaction& transaction) override;
+  Status Apply(const VersionedManifest& newest, LoadedManifest& next,
+               pb::transaction::Transaction& transaction) override;
 
  private:
   const std::vector<pb::table::DataFragment> fragments_;
 };
 
-// Marks rows deleted: unites their offsets with what each fragment has by then. A fragment that others rewrote, or a row that
-// others updated, is a conflict; a fragment or row that others deleted is not.
+// Marks rows deleted: unites their offsets with what each fragment has by then. A fragment that
+// others rewrote, or a row that others updated, is a conflict; a fragment or row that others
+// deleted is not.
 class DeleteChange final : public TableChange {
  public:
   using OffsetsByFragment = std::map<uint64_t, std::vector<uint32_t>>;
@@ -35,7 +39,8 @@ class DeleteChange final : public TableChange {
                OffsetsByFragment offsets)
       : context_(context), table_(table), base_(base), offsets_(std::move(offsets)) {}
   Status CheckOver(const pb::transaction::Transaction& theirs, TableVersion version) override;
-  Status Apply(const VersionedManifest& newest, LoadedManifest& next, pb::transaction::Transaction& transaction) override;
+  Status Apply(const VersionedManifest& newest, LoadedManifest& next,
+               pb::transaction::Transaction& transaction) override;
 
  private:
   // The fragment as of before and after an earlier attempt, whose deletion file can be used again.
@@ -44,8 +49,8 @@ class DeleteChange final : public TableChange {
     pb::table::DataFragment after;
   };
 
-  Result<pb::table::DataFragment> Updated(const pb::table::DataFragment& fragment, std::span<const uint32_t> offsets,
-                                          uint64_t read_version);
+  Result<pb::table::DataFragment> Updated(const pb::table::DataFragment& fragment,
+                                          std::span<const uint32_t> offsets, uint64_t read_version);
   Status CheckNotMoved(const pb::table::DataFragment& fragment, std::span<const uint32_t> offsets,
                        const DeletionVector& current) const;
 
@@ -57,13 +62,15 @@ class DeleteChange final : public TableChange {
   std::map<uint64_t, Outcome> outcomes_;
 };
 
-// Replaces index entries by name. An entry of those names that others changed since the base is a conflict.
+// Replaces index entries by name. An entry of those names that others changed since the base is a
+// conflict.
 class IndexChange final : public TableChange {
  public:
   IndexChange(const VersionedManifest& base, std::vector<pb::table::IndexMetadata> added,
               std::vector<std::string> removed);
   Status CheckOver(const pb::transaction::Transaction& theirs, TableVersion version) override;
-  Status Apply(const VersionedManifest& newest, LoadedManifest& next, pb::transaction::Transaction& transaction) override;
+  Status Apply(const VersionedManifest& newest, LoadedManifest& next,
+               pb::transaction::Transaction& transaction) override;
 
  private:
   const pb::table::IndexSection& base_indices_;

@@ -47,13 +47,15 @@ Result<Transaction> TransactionOf(object_store::ObjectStore& store, const std::s
     auto transaction = ReadTransactionFile(store, table, name);
     if (!Is(transaction.status(), ErrorKind::kNotFound)) return transaction;
   }
-  return Error(ErrorKind::kConflict, "table '{}': version {} does not say what it changed", table, manifest.version);
+  return Error(ErrorKind::kConflict, "table '{}': version {} does not say what it changed", table,
+               manifest.version);
 }
 
 // What a name holds, seen from the writer of transaction `uuid`.
 enum class Holder { kOurs, kTheirs, kNobody };
 
-Result<Holder> WhoHolds(object_store::ObjectStore& store, const std::string& object, const std::string& uuid) {
+Result<Holder> WhoHolds(object_store::ObjectStore& store, const std::string& object,
+                        const std::string& uuid) {
   Status failure;
   for (int attempt = 0; attempt < kMaxReads; ++attempt) {
     auto bytes = store.Get(object);
@@ -64,15 +66,16 @@ Result<Holder> WhoHolds(object_store::ObjectStore& store, const std::string& obj
     }
     // A manifest that does not parse is not ours: ours appear whole.
     const auto manifest = ParseManifest(object, **bytes);
-    return manifest.ok() && manifest->transaction && manifest->transaction->uuid() == uuid ? Holder::kOurs
-                                                                                            : Holder::kTheirs;
+    return manifest.ok() && manifest->transaction && manifest->transaction->uuid() == uuid
+               ? Holder::kOurs
+               : Holder::kTheirs;
   }
   return failure;
 }
 
 // True: `bytes` are the manifest `object`. False: another's are.
-Result<bool> PutManifest(object_store::ObjectStore& store, const std::string& object, const std::string& bytes,
-                         const std::string& uuid) {
+Result<bool> PutManifest(object_store::ObjectStore& store, const std::string& object,
+                         const std::string& bytes, const std::string& uuid) {
   Status unknown;
   for (int attempt = 0; attempt < kMaxPuts; ++attempt) {
     SARISSA_SYNC_POINT("lance.commit.before_manifest");
@@ -86,8 +89,8 @@ Result<bool> PutManifest(object_store::ObjectStore& store, const std::string& ob
     }
     const auto holder = WhoHolds(store, object, uuid);
     if (!holder.ok()) {
-      return Error(ErrorKind::kOutcomeUnknown, "manifest {}: {}; reading it back failed: {}", object, put.message(),
-                   holder.status().message());
+      return Error(ErrorKind::kOutcomeUnknown, "manifest {}: {}; reading it back failed: {}",
+                   object, put.message(), holder.status().message());
     }
     if (*holder == Holder::kOurs) return true;
     if (*holder == Holder::kTheirs) return false;
@@ -98,16 +101,19 @@ Result<bool> PutManifest(object_store::ObjectStore& store, const std::string& ob
   return unknown;
 }
 
-// The newest version, at least `base`, and at least what `floor` says is taken: listings may be stale.
-Result<TableTip> TipAtLeast(object_store::ObjectStore& store, const std::string& table, const VersionedManifest& base,
-                            TableVersion floor) {
+// The newest version, at least `base`, and at least what `floor` says is taken: listings may be
+// stale.
+Result<TableTip> TipAtLeast(object_store::ObjectStore& store, const std::string& table,
+                            const VersionedManifest& base, TableVersion floor) {
   ARROW_ASSIGN_OR_RAISE(TableTip tip, FindTip(store, table));
   tip.taken = std::max(tip.taken, floor);
   if (tip.newest.version < base.version) tip.newest = base;
-  for (TableVersion version = tip.taken; version > tip.newest.version; version = TableVersion(version.value() - 1)) {
+  for (TableVersion version = tip.taken; version > tip.newest.version;
+       version = TableVersion(version.value() - 1)) {
     auto manifest = ReadVersion(store, table, version);
     // Torn or gone.
-    if (Is(manifest.status(), ErrorKind::kCorrupt) || Is(manifest.status(), ErrorKind::kNotFound)) continue;
+    if (Is(manifest.status(), ErrorKind::kCorrupt) || Is(manifest.status(), ErrorKind::kNotFound))
+      continue;
     ARROW_RETURN_NOT_OK(manifest.status());
     tip.newest = *std::move(manifest);
     break;
@@ -116,8 +122,8 @@ Result<TableTip> TipAtLeast(object_store::ObjectStore& store, const std::string&
 }
 
 // Checks `change` against every version in (checked, newest].
-Status CheckVersions(object_store::ObjectStore& store, const std::string& table, TableVersion checked,
-                     const VersionedManifest& newest, TableChange& change) {
+Status CheckVersions(object_store::ObjectStore& store, const std::string& table,
+                     TableVersion checked, const VersionedManifest& newest, TableChange& change) {
   for (TableVersion version = checked.Next(); version <= newest.version; version = version.Next()) {
     if (version == newest.version) {
       ARROW_ASSIGN_OR_RAISE(const Transaction theirs, TransactionOf(store, table, newest));
@@ -126,14 +132,16 @@ Status CheckVersions(object_store::ObjectStore& store, const std::string& table,
     const std::string object = ManifestObject(table, version, newest.naming);
     auto bytes = store.Get(object);
     if (Is(bytes.status(), ErrorKind::kNotFound)) {
-      return Error(ErrorKind::kConflict, "table '{}': version {} is gone, so what it changed is unknown", table, version);
+      return Error(ErrorKind::kConflict,
+                   "table '{}': version {} is gone, so what it changed is unknown", table, version);
     }
     ARROW_RETURN_NOT_OK(bytes.status());
     auto loaded = ParseManifest(object, **bytes);
     if (Is(loaded.status(), ErrorKind::kCorrupt) && IsTornManifest(**bytes)) continue;
     ARROW_RETURN_NOT_OK(loaded.status());
-    ARROW_ASSIGN_OR_RAISE(const Transaction theirs,
-                          TransactionOf(store, table, {version, newest.naming, *std::move(loaded)}));
+    ARROW_ASSIGN_OR_RAISE(
+        const Transaction theirs,
+        TransactionOf(store, table, {version, newest.naming, *std::move(loaded)}));
     ARROW_RETURN_NOT_OK(change.CheckOver(theirs, version));
   }
   return Status::OK();
@@ -155,10 +163,12 @@ void StampManifest(const env::Env& env, pb::table::Manifest& manifest) {
   manifest.mutable_writer_version()->set_library(kWriterLibrary);
   manifest.mutable_writer_version()->set_version(kWriterVersion);
   manifest.clear_tag();
-  if (const auto max = MaxFragmentId(manifest)) manifest.set_max_fragment_id(static_cast<uint32_t>(*max));
+  if (const auto max = MaxFragmentId(manifest))
+    manifest.set_max_fragment_id(static_cast<uint32_t>(*max));
 
-  const bool deletions = std::any_of(manifest.fragments().begin(), manifest.fragments().end(),
-                                     [](const auto& fragment) { return fragment.has_deletion_file(); });
+  const bool deletions =
+      std::any_of(manifest.fragments().begin(), manifest.fragments().end(),
+                  [](const auto& fragment) { return fragment.has_deletion_file(); });
   constexpr uint64_t kKept = kFlagStableRowIds | kFlagV2Files | kFlagNoTransactionFiles;
   const uint64_t computed = deletions ? kFlagDeletionFiles : 0;
   manifest.set_reader_feature_flags((manifest.reader_feature_flags() & kKept) | computed);
@@ -170,36 +180,40 @@ std::string TransactionFileName(const Transaction& transaction) {
   return fmt::format("{}-{}.txn", transaction.read_version(), transaction.uuid());
 }
 
-Status WriteTransactionFile(object_store::ObjectStore& store, const std::string& table, const std::string& name,
-                            const Transaction& transaction) {
+Status WriteTransactionFile(object_store::ObjectStore& store, const std::string& table,
+                            const std::string& name, const Transaction& transaction) {
   const std::string object = NameInTable(table, "_transactions/" + name);
   const std::string bytes = StableBytes(transaction);
   Status put = store.Put(object, AsBytes(bytes), object_store::PutMode::kOverwrite);
   // The name is ours alone, so that a put may simply be repeated.
-  if (Is(put, ErrorKind::kOutcomeUnknown)) put = store.Put(object, AsBytes(bytes), object_store::PutMode::kOverwrite);
+  if (Is(put, ErrorKind::kOutcomeUnknown))
+    put = store.Put(object, AsBytes(bytes), object_store::PutMode::kOverwrite);
   return put;
 }
 
-void WriteVersionHint(object_store::ObjectStore& store, const std::string& table, TableVersion version) {
+void WriteVersionHint(object_store::ObjectStore& store, const std::string& table,
+                      TableVersion version) {
   const std::string bytes = fmt::format("{{\"version\":{}}}", version);
-  const Status ignored = store.Put(NameInTable(table, "_versions/latest_version_hint.json"), AsBytes(bytes),
-                                   object_store::PutMode::kOverwrite);
+  const Status ignored = store.Put(NameInTable(table, "_versions/latest_version_hint.json"),
+                                   AsBytes(bytes), object_store::PutMode::kOverwrite);
   static_cast<void>(ignored);
 }
 
-Result<VersionedManifest> CommitFirst(const TableContext& context, const std::string& table, LoadedManifest manifest) {
+Result<VersionedManifest> CommitFirst(const TableContext& context, const std::string& table,
+                                      LoadedManifest manifest) {
   const TableVersion version(1);
   manifest.manifest.set_version(version.value());
   StampManifest(*context.env, manifest.manifest);
   ARROW_ASSIGN_OR_RAISE(const std::string bytes, SerializeManifest(manifest));
   const std::string object = ManifestObject(table, version, ManifestNaming::kV2);
-  ARROW_ASSIGN_OR_RAISE(const bool ours, PutManifest(*context.store, object, bytes, manifest.transaction->uuid()));
+  ARROW_ASSIGN_OR_RAISE(const bool ours,
+                        PutManifest(*context.store, object, bytes, manifest.transaction->uuid()));
   if (!ours) return Error(ErrorKind::kAlreadyExists, "there is a table at '{}'", table);
   return VersionedManifest{version, ManifestNaming::kV2, std::move(manifest)};
 }
 
-Result<VersionedManifest> Commit(const TableContext& context, const std::string& table, const VersionedManifest& base,
-                                 TableChange& change) {
+Result<VersionedManifest> Commit(const TableContext& context, const std::string& table,
+                                 const VersionedManifest& base, TableChange& change) {
   object_store::ObjectStore& store = *context.store;
   const std::string uuid = context.env->random->NextUuid().ToString();
   TableVersion checked = base.version;
@@ -207,8 +221,9 @@ Result<VersionedManifest> Commit(const TableContext& context, const std::string&
   std::string transaction_written;
   for (int attempt = 0; attempt <= kMaxRebases; ++attempt) {
     ARROW_ASSIGN_OR_RAISE(const TableTip tip, TipAtLeast(store, table, base, floor));
-    ARROW_RETURN_NOT_OK(CheckFeatureFlags(tip.newest.loaded.manifest.writer_feature_flags(),
-                                          fmt::format("table '{}' version {} (to write)", table, tip.newest.version)));
+    ARROW_RETURN_NOT_OK(CheckFeatureFlags(
+        tip.newest.loaded.manifest.writer_feature_flags(),
+        fmt::format("table '{}' version {} (to write)", table, tip.newest.version)));
     ARROW_RETURN_NOT_OK(CheckVersions(store, table, checked, tip.newest, change));
     checked = std::max(checked, tip.newest.version);
 
@@ -240,8 +255,9 @@ Result<VersionedManifest> Commit(const TableContext& context, const std::string&
     }
     floor = version;
   }
-  return Error(ErrorKind::kConflict, "table '{}': {} attempts to commit on top of version {} lost to other writers", table,
-               kMaxRebases + 1, base.version);
+  return Error(ErrorKind::kConflict,
+               "table '{}': {} attempts to commit on top of version {} lost to other writers",
+               table, kMaxRebases + 1, base.version);
 }
 
 }  // namespace sarissa::lance

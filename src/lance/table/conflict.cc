@@ -6,15 +6,17 @@ namespace {
 using pb::transaction::Transaction;
 
 Status Conflict(const char* ours, const Transaction& theirs, TableVersion version) {
-  return Error(ErrorKind::kConflict, "{} cannot be rebased over version {}: {}", ours, version, OperationName(theirs));
+  return Error(ErrorKind::kConflict, "{} cannot be rebased over version {}: {}", ours, version,
+               OperationName(theirs));
 }
 
 }  // namespace
 
 std::string OperationName(const Transaction& transaction) {
   if (transaction.operation_case() == Transaction::OPERATION_NOT_SET) return "unknown operation";
-  return std::string(
-      Transaction::descriptor()->FindFieldByNumber(static_cast<int>(transaction.operation_case()))->name());
+  return std::string(Transaction::descriptor()
+                         ->FindFieldByNumber(static_cast<int>(transaction.operation_case()))
+                         ->name());
 }
 
 Status CheckAppendOver(const Transaction& theirs, TableVersion version) {
@@ -54,7 +56,8 @@ Status CheckDeleteOver(const Transaction& theirs, TableVersion version) {
 }
 
 bool MayMoveRows(const Transaction& theirs) {
-  return theirs.operation_case() == Transaction::kRewrite || theirs.operation_case() == Transaction::kUpdate ||
+  return theirs.operation_case() == Transaction::kRewrite ||
+         theirs.operation_case() == Transaction::kUpdate ||
          theirs.operation_case() == Transaction::kMerge;
 }
 

@@ -1,7 +1,7 @@
 // Which commits of others a commit of ours may be rebased over. Pure functions, thread safe.
 //
-// An operation that is unknown, or that may have changed what ours was computed from, is a conflict: the caller reads the
-// table again and decides anew.
+// An operation that is unknown, or that may have changed what ours was computed from, is a
+// conflict: the caller reads the table again and decides anew.
 #pragma once
 
 #include <string>
@@ -18,11 +18,14 @@ std::string OperationName(const pb::transaction::Transaction& transaction);
 
 // Each is OK or kConflict naming both operations and `version`, the one that `theirs` made.
 Status CheckAppendOver(const pb::transaction::Transaction& theirs, TableVersion version);
-// What a delete still has to compare by itself: its fragments and the rows that others deleted (see delete_change.cc).
+// What a delete still has to compare by itself: its fragments and the rows that others deleted (see
+// delete_change.cc).
 Status CheckDeleteOver(const pb::transaction::Transaction& theirs, TableVersion version);
 // True if `theirs` may have moved or changed rows rather than only removed them.
 bool MayMoveRows(const pb::transaction::Transaction& theirs);
-// `covers_fragments`: one of the new entries claims fragments, so what happened to their rows matters.
-Status CheckIndicesOver(const pb::transaction::Transaction& theirs, TableVersion version, bool covers_fragments);
+// `covers_fragments`: one of the new entries claims fragments, so what happened to their rows
+// matters.
+Status CheckIndicesOver(const pb::transaction::Transaction& theirs, TableVersion version,
+                        bool covers_fragments);
 
 }  // namespace sarissa::lance

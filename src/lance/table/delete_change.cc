@@ -11,28 +11,32 @@ Status DeleteChange::CheckOver(const pb::transaction::Transaction& theirs, Table
   return Status::OK();
 }
 
-// A row of ours that is deleted now and was not in the base was either deleted (fine) or moved by an update: then its new
-// copy would survive us.
-Status DeleteChange::CheckNotMoved(const pb::table::DataFragment& fragment, std::span<const uint32_t> offsets,
+// A row of ours that is deleted now and was not in the base was either deleted (fine) or moved by
+// an update: then its new copy would survive us.
+Status DeleteChange::CheckNotMoved(const pb::table::DataFragment& fragment,
+                                   std::span<const uint32_t> offsets,
                                    const DeletionVector& current) const {
   const auto* before = FindFragment(base_.loaded.manifest, fragment.id());
-  ARROW_ASSIGN_OR_RAISE(const auto old,
-                        ReadDeletionVector(*context_.store, table_, *before, before->physical_rows()));
+  ARROW_ASSIGN_OR_RAISE(const auto old, ReadDeletionVector(*context_.store, table_, *before,
+                                                           before->physical_rows()));
   for (const uint32_t offset : offsets) {
     if (!current.Contains(offset) || old->Contains(offset)) continue;
-    return Error(ErrorKind::kConflict, "row {} of fragment {} was changed by another writer", offset, fragment.id());
+    return Error(ErrorKind::kConflict, "row {} of fragment {} was changed by another writer",
+                 offset, fragment.id());
   }
   return Status::OK();
 }
 
 Result<pb::table::DataFragment> DeleteChange::Updated(const pb::table::DataFragment& fragment,
-                                                      std::span<const uint32_t> offsets, uint64_t read_version) {
+                                                      std::span<const uint32_t> offsets,
+                                                      uint64_t read_version) {
   const std::string before = fragment.SerializeAsString();
   const auto known = outcomes_.find(fragment.id());
-  if (known != outcomes_.end() && known->second.before == before && !rows_may_have_moved_) return known->second.after;
+  if (known != outcomes_.end() && known->second.before == before && !rows_may_have_moved_)
+    return known->second.after;
 
-  ARROW_ASSIGN_OR_RAISE(const auto current,
-                        ReadDeletionVector(*context_.store, table_, fragment, fragment.physical_rows()));
+  ARROW_ASSIGN_OR_RAISE(const auto current, ReadDeletionVector(*context_.store, table_, fragment,
+                                                               fragment.physical_rows()));
   if (rows_may_have_moved_) ARROW_RETURN_NOT_OK(CheckNotMoved(fragment, offsets, *current));
   const DeletionVector united = current->Union(offsets);
   pb::table::DataFragment after = fragment;
@@ -40,9 +44,10 @@ Result<pb::table::DataFragment> DeleteChange::Updated(const pb::table::DataFragm
     // No file: the fragment goes.
     after.mutable_deletion_file()->set_num_deleted_rows(united.size());
   } else if (united.size() > current->size()) {
-    ARROW_ASSIGN_OR_RAISE(*after.mutable_deletion_file(),
-                          WriteDeletionVector(*context_.store, *context_.env->random, table_, fragment.id(),
-                                              read_version, united, DeletionFileTypeFor(united.size())));
+    ARROW_ASSIGN_OR_RAISE(
+        *after.mutable_deletion_file(),
+        WriteDeletionVector(*context_.store, *context_.env->random, table_, fragment.id(),
+                            read_version, united, DeletionFileTypeFor(united.size())));
   }
   outcomes_[fragment.id()] = Outcome{before, after};
   return after;
@@ -58,9 +63,11 @@ Status DeleteChange::Apply(const VersionedManifest& newest, LoadedManifest& next
     const auto* fragment = FindFragment(newest.loaded.manifest, id);
     if (fragment == nullptr) {
       if (!rows_may_have_moved_) continue;  // deleted to the last row by another
-      return Error(ErrorKind::kConflict, "fragment {} was rewritten or removed by another writer", id);
+      return Error(ErrorKind::kConflict, "fragment {} was rewritten or removed by another writer",
+                   id);
     }
-    ARROW_ASSIGN_OR_RAISE(pb::table::DataFragment after, Updated(*fragment, offsets, newest.version.value()));
+    ARROW_ASSIGN_OR_RAISE(pb::table::DataFragment after,
+                          Updated(*fragment, offsets, newest.version.value()));
     if (after.deletion_file().num_deleted_rows() == after.physical_rows()) {
       operation->add_deleted_fragment_ids(id);
       emptied.push_back(id);
@@ -74,9 +81,10 @@ Status DeleteChange::Apply(const VersionedManifest& newest, LoadedManifest& next
   }
   operation->set_predicate(fmt::format("_rowaddr IN ({} addresses)", rows));
   auto* fragments = next.manifest.mutable_fragments();
-  const auto first_gone = std::remove_if(fragments->begin(), fragments->end(), [&](const auto& fragment) {
-    return std::binary_search(emptied.begin(), emptied.end(), fragment.id());
-  });
+  const auto first_gone =
+      std::remove_if(fragments->begin(), fragments->end(), [&](const auto& fragment) {
+        return std::binary_search(emptied.begin(), emptied.end(), fragment.id());
+      });
   fragments->erase(first_gone, fragments->end());
   return Status::OK();
 }

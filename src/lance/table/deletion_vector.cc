@@ -20,22 +20,27 @@ namespace {
 
 using pb::table::DeletionFile;
 
-Result<std::vector<uint32_t>> ParseArrow(const std::shared_ptr<arrow::Buffer>& bytes, uint64_t physical_rows) {
-  // A compressed body says its own length: the cap keeps a damaged one from taking the machine's memory.
-  arrow::CappedMemoryPool pool(arrow::default_memory_pool(),
-                               static_cast<int64_t>(std::min<uint64_t>(physical_rows, uint64_t{1} << 32) * 8 + (1 << 20)));
+Result<std::vector<uint32_t>> ParseArrow(const std::shared_ptr<arrow::Buffer>& bytes,
+                                         uint64_t physical_rows) {
+  // A compressed body says its own length: the cap keeps a damaged one from taking the machine's
+  // memory.
+  arrow::CappedMemoryPool pool(
+      arrow::default_memory_pool(),
+      static_cast<int64_t>(std::min<uint64_t>(physical_rows, uint64_t{1} << 32) * 8 + (1 << 20)));
   arrow::ipc::IpcReadOptions options = arrow::ipc::IpcReadOptions::Defaults();
   options.memory_pool = &pool;
   options.use_threads = false;
   ARROW_ASSIGN_OR_RAISE(const auto reader,
-                        arrow::ipc::RecordBatchFileReader::Open(std::make_shared<arrow::io::BufferReader>(bytes), options));
+                        arrow::ipc::RecordBatchFileReader::Open(
+                            std::make_shared<arrow::io::BufferReader>(bytes), options));
   std::vector<uint32_t> out;
   for (int i = 0; i < reader->num_record_batches(); ++i) {
     ARROW_ASSIGN_OR_RAISE(const auto batch, reader->ReadRecordBatch(i));
     ARROW_RETURN_NOT_OK(batch->ValidateFull());
     if (batch->num_columns() != 1 || batch->column(0)->type_id() != arrow::Type::UINT32 ||
         batch->column(0)->null_count() != 0) {
-      return Error(ErrorKind::kCorrupt, "it is not one column of uint32 without nulls: {}", batch->schema()->ToString());
+      return Error(ErrorKind::kCorrupt, "it is not one column of uint32 without nulls: {}",
+                   batch->schema()->ToString());
     }
     const auto& offsets = static_cast<const arrow::UInt32Array&>(*batch->column(0));
     if (out.size() + static_cast<uint64_t>(offsets.length()) > physical_rows) {
@@ -63,7 +68,8 @@ Result<std::shared_ptr<arrow::Buffer>> SerializeArrow(std::span<const uint32_t> 
 }  // namespace
 
 DeletionVector::DeletionVector(std::vector<uint32_t> offsets) : offsets_(std::move(offsets)) {
-  if (!std::is_sorted(offsets_.begin(), offsets_.end())) std::sort(offsets_.begin(), offsets_.end());
+  if (!std::is_sorted(offsets_.begin(), offsets_.end()))
+    std::sort(offsets_.begin(), offsets_.end());
   offsets_.erase(std::unique(offsets_.begin(), offsets_.end()), offsets_.end());
 }
 
@@ -86,34 +92,40 @@ DeletionVector DeletionVector::Union(std::span<const uint32_t> more) const {
   return out;
 }
 
-std::string DeletionFileName(const std::string& table, uint64_t fragment_id, const DeletionFile& file) {
-  return NameInTable(table, fmt::format("_deletions/{}-{}-{}.{}", fragment_id, file.read_version(), file.id(),
-                                        file.file_type() == DeletionFile::BITMAP ? "bin" : "arrow"));
+std::string DeletionFileName(const std::string& table, uint64_t fragment_id,
+                             const DeletionFile& file) {
+  return NameInTable(
+      table, fmt::format("_deletions/{}-{}-{}.{}", fragment_id, file.read_version(), file.id(),
+                         file.file_type() == DeletionFile::BITMAP ? "bin" : "arrow"));
 }
 
-Result<std::shared_ptr<const DeletionVector>> ReadDeletionVector(object_store::ObjectStore& store,
-                                                                 const std::string& table,
-                                                                 const pb::table::DataFragment& fragment,
-                                                                 uint64_t physical_rows) {
+Result<std::shared_ptr<const DeletionVector>> ReadDeletionVector(
+    object_store::ObjectStore& store, const std::string& table,
+    const pb::table::DataFragment& fragment, uint64_t physical_rows) {
   if (!fragment.has_deletion_file()) return std::make_shared<const DeletionVector>();
   const DeletionFile& file = fragment.deletion_file();
   const std::string name = DeletionFileName(table, fragment.id(), file);
   if (file.has_base_id()) {
-    return Error(ErrorKind::kUnsupported, "deletion file {}: it lies under another base path", name);
+    return Error(ErrorKind::kUnsupported, "deletion file {}: it lies under another base path",
+                 name);
   }
   if (file.file_type() != DeletionFile::ARROW && file.file_type() != DeletionFile::BITMAP) {
-    return Error(ErrorKind::kUnsupported, "deletion file {}: unknown type {}", name, static_cast<int>(file.file_type()));
+    return Error(ErrorKind::kUnsupported, "deletion file {}: unknown type {}", name,
+                 static_cast<int>(file.file_type()));
   }
   auto bytes = store.Get(name);
   if (Is(bytes.status(), ErrorKind::kNotFound)) {
-    return Error(ErrorKind::kNotFound, "deletion file {}, which the manifest names, is missing", name);
+    return Error(ErrorKind::kNotFound, "deletion file {}, which the manifest names, is missing",
+                 name);
   }
   ARROW_RETURN_NOT_OK(bytes.status());
-  auto offsets = file.file_type() == DeletionFile::BITMAP
-                     ? ParseRoaring({(*bytes)->data(), static_cast<size_t>((*bytes)->size())}, physical_rows)
-                     : ParseArrow(*bytes, physical_rows);
+  auto offsets =
+      file.file_type() == DeletionFile::BITMAP
+          ? ParseRoaring({(*bytes)->data(), static_cast<size_t>((*bytes)->size())}, physical_rows)
+          : ParseArrow(*bytes, physical_rows);
   if (!offsets.ok()) {
-    return Annotate(WithKind(offsets.status(), ErrorKind::kCorrupt), fmt::format("deletion file {}", name));
+    return Annotate(WithKind(offsets.status(), ErrorKind::kCorrupt),
+                    fmt::format("deletion file {}", name));
   }
   auto vector = std::make_shared<const DeletionVector>(*std::move(offsets));
   if (!vector->empty() && vector->offsets().back() >= physical_rows) {
@@ -122,15 +134,16 @@ Result<std::shared_ptr<const DeletionVector>> ReadDeletionVector(object_store::O
   }
   // Older writers left the number out.
   if (file.num_deleted_rows() != 0 && file.num_deleted_rows() != vector->size()) {
-    return Error(ErrorKind::kCorrupt, "deletion file {}: {} rows, the manifest says {}", name, vector->size(),
-                 file.num_deleted_rows());
+    return Error(ErrorKind::kCorrupt, "deletion file {}: {} rows, the manifest says {}", name,
+                 vector->size(), file.num_deleted_rows());
   }
   return vector;
 }
 
 Result<DeletionFile> WriteDeletionVector(object_store::ObjectStore& store, env::Random& random,
-                                         const std::string& table, uint64_t fragment_id, uint64_t read_version,
-                                         const DeletionVector& vector, DeletionFile::FileType type) {
+                                         const std::string& table, uint64_t fragment_id,
+                                         uint64_t read_version, const DeletionVector& vector,
+                                         DeletionFile::FileType type) {
   DeletionFile file;
   file.set_file_type(type);
   file.set_read_version(read_version);
@@ -139,7 +152,8 @@ Result<DeletionFile> WriteDeletionVector(object_store::ObjectStore& store, env::
   const std::string name = DeletionFileName(table, fragment_id, file);
   if (type == DeletionFile::BITMAP) {
     const std::string bytes = SerializeRoaring(vector.offsets());
-    ARROW_RETURN_NOT_OK(store.Put(name, {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()},
+    ARROW_RETURN_NOT_OK(store.Put(name,
+                                  {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()},
                                   object_store::PutMode::kOverwrite));
     return file;
   }

@@ -1,8 +1,9 @@
 // The deleted rows of one fragment, and the files that hold them.
 //
-// `_deletions/<fragment>-<read version>-<id>.arrow`: an Arrow IPC file with one column `row_id: uint32 not null`, in any order.
-// `.bin`: a Roaring bitmap, portable form; writers use it from 5000 deleted rows on. A file holds all deleted offsets of its
-// fragment, old and new. Immutable, thread safe.
+// `_deletions/<fragment>-<read version>-<id>.arrow`: an Arrow IPC file with one column `row_id:
+// uint32 not null`, in any order.
+// `.bin`: a Roaring bitmap, portable form; writers use it from 5000 deleted rows on. A file holds
+// all deleted offsets of its fragment, old and new. Immutable, thread safe.
 #pragma once
 
 #include <cstdint>
@@ -37,19 +38,22 @@ class DeletionVector {
   std::vector<uint32_t> offsets_;  // strictly ascending
 };
 
-std::string DeletionFileName(const std::string& table, uint64_t fragment_id, const pb::table::DeletionFile& file);
+std::string DeletionFileName(const std::string& table, uint64_t fragment_id,
+                             const pb::table::DeletionFile& file);
 
-// The deletion vector of `fragment`; empty when it has no deletion file. kCorrupt names the object: not of its kind, an offset
-// at or past `physical_rows`, another number of rows than the manifest says.
-Result<std::shared_ptr<const DeletionVector>> ReadDeletionVector(object_store::ObjectStore& store,
-                                                                 const std::string& table,
-                                                                 const pb::table::DataFragment& fragment,
-                                                                 uint64_t physical_rows);
+// The deletion vector of `fragment`; empty when it has no deletion file. kCorrupt names the object:
+// not of its kind, an offset at or past `physical_rows`, another number of rows than the manifest
+// says.
+Result<std::shared_ptr<const DeletionVector>> ReadDeletionVector(
+    object_store::ObjectStore& store, const std::string& table,
+    const pb::table::DataFragment& fragment, uint64_t physical_rows);
 
-// Writes `vector` as a new deletion file of fragment `fragment_id` and returns the manifest's entry for it.
-Result<pb::table::DeletionFile> WriteDeletionVector(object_store::ObjectStore& store, env::Random& random,
-                                                    const std::string& table, uint64_t fragment_id,
-                                                    uint64_t read_version, const DeletionVector& vector,
+// Writes `vector` as a new deletion file of fragment `fragment_id` and returns the manifest's entry
+// for it.
+Result<pb::table::DeletionFile> WriteDeletionVector(object_store::ObjectStore& store,
+                                                    env::Random& random, const std::string& table,
+                                                    uint64_t fragment_id, uint64_t read_version,
+                                                    const DeletionVector& vector,
                                                     pb::table::DeletionFile::FileType type);
 // The form that the format's writers choose for that many rows.
 pb::table::DeletionFile::FileType DeletionFileTypeFor(uint64_t deleted_rows);

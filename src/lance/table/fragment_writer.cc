@@ -6,8 +6,8 @@
 
 namespace sarissa::lance {
 
-FragmentWriter::FragmentWriter(object_store::ObjectStore& store, env::Random& random, std::string table, Schema schema,
-                               FileVersion version)
+FragmentWriter::FragmentWriter(object_store::ObjectStore& store, env::Random& random,
+                               std::string table, Schema schema, FileVersion version)
     : store_(store),
       table_(std::move(table)),
       file_name_(random.NextUuid().ToString() + ".lance"),
@@ -28,7 +28,8 @@ Status FragmentWriter::Write(const arrow::RecordBatch& batch) {
 Result<pb::table::DataFragment> FragmentWriter::Finish() {
   pb::table::DataFragment fragment;
   if (writer_ == nullptr) return fragment;
-  ARROW_ASSIGN_OR_RAISE(const FileSummary summary, writer_->Finish(object_store::PutMode::kIfAbsent));
+  ARROW_ASSIGN_OR_RAISE(const FileSummary summary,
+                        writer_->Finish(object_store::PutMode::kIfAbsent));
   fragment.set_physical_rows(summary.rows);
   auto* file = fragment.add_files();
   file->set_path(file_name_);

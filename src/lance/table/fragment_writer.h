@@ -19,10 +19,11 @@ namespace sarissa::lance {
 class FragmentWriter {
  public:
   // `store` and `random` outlive the writer.
-  FragmentWriter(object_store::ObjectStore& store, env::Random& random, std::string table, Schema schema,
-                 FileVersion version);
+  FragmentWriter(object_store::ObjectStore& store, env::Random& random, std::string table,
+                 Schema schema, FileVersion version);
   Status Write(const arrow::RecordBatch& batch);
-  // The fragment with id 0; without files and rows when nothing was written. The data file is durable.
+  // The fragment with id 0; without files and rows when nothing was written. The data file is
+  // durable.
   Result<pb::table::DataFragment> Finish();
 
  private:

@@ -26,8 +26,9 @@ IndexChange::IndexChange(const VersionedManifest& base, std::vector<pb::table::I
     : base_indices_(base.loaded.indices), added_(std::move(added)), removed_(std::move(removed)) {}
 
 Status IndexChange::CheckOver(const pb::transaction::Transaction& theirs, TableVersion version) {
-  const bool covers_fragments =
-      std::any_of(added_.begin(), added_.end(), [](const auto& index) { return !index.fragment_bitmap().empty(); });
+  const bool covers_fragments = std::any_of(added_.begin(), added_.end(), [](const auto& index) {
+    return !index.fragment_bitmap().empty();
+  });
   return CheckIndicesOver(theirs, version, covers_fragments);
 }
 

@@ -10,7 +10,9 @@
 namespace sarissa::lance {
 namespace {
 
-std::string VersionsPrefix(const std::string& table) { return NameInTable(table, "_versions/"); }
+std::string VersionsPrefix(const std::string& table) {
+  return NameInTable(table, "_versions/");
+}
 
 constexpr std::string_view kSuffix = ".manifest";
 constexpr size_t kV2Digits = 20;
@@ -33,22 +35,25 @@ std::optional<ParsedName> ParseName(std::string_view name) {
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
   if (digits.size() == kV2Digits) {
-    return ParsedName{ManifestNaming::kV2, TableVersion(std::numeric_limits<uint64_t>::max() - number)};
+    return ParsedName{ManifestNaming::kV2,
+                      TableVersion(std::numeric_limits<uint64_t>::max() - number)};
   }
   return ParsedName{ManifestNaming::kV1, TableVersion(number)};
 }
 
-Result<std::shared_ptr<arrow::Buffer>> GetManifest(object_store::ObjectStore& store, const std::string& table,
+Result<std::shared_ptr<arrow::Buffer>> GetManifest(object_store::ObjectStore& store,
+                                                   const std::string& table,
                                                    const ParsedName& name) {
   return store.Get(VersionsPrefix(table) + ManifestName(name.version, name.naming));
 }
 
-Result<VersionedManifest> Parse(const std::string& table, const ParsedName& name, const arrow::Buffer& bytes) {
+Result<VersionedManifest> Parse(const std::string& table, const ParsedName& name,
+                                const arrow::Buffer& bytes) {
   const std::string path = VersionsPrefix(table) + ManifestName(name.version, name.naming);
   ARROW_ASSIGN_OR_RAISE(LoadedManifest loaded, ParseManifest(path, bytes));
   if (loaded.manifest.version() != name.version.value()) {
-    return Error(ErrorKind::kCorrupt, "manifest {}: the name says version {}, the content {}", path, name.version,
-                 loaded.manifest.version());
+    return Error(ErrorKind::kCorrupt, "manifest {}: the name says version {}, the content {}", path,
+                 name.version, loaded.manifest.version());
   }
   return VersionedManifest{name.version, name.naming, std::move(loaded)};
 }
@@ -57,7 +62,9 @@ Result<VersionedManifest> Parse(const std::string& table, const ParsedName& name
 class NewestFirst {
  public:
   NewestFirst(object_store::ObjectStore& store, const std::string& table)
-      : store_(store), prefix_(VersionsPrefix(table)), start_after_(prefix_ + std::string(kV2Start)) {}
+      : store_(store),
+        prefix_(VersionsPrefix(table)),
+        start_after_(prefix_ + std::string(kV2Start)) {}
 
   Result<std::optional<ParsedName>> Next() {
     while (next_ == page_.size()) {
@@ -81,7 +88,8 @@ class NewestFirst {
     }
     any_v2_ = any_v2_ || !page_.empty();
     if (listing.objects.size() + listing.folders.size() >= kPage) {
-      if (!listing.objects.empty()) start_after_ = std::max(start_after_, listing.objects.back().name);
+      if (!listing.objects.empty())
+        start_after_ = std::max(start_after_, listing.objects.back().name);
       if (!listing.folders.empty()) start_after_ = std::max(start_after_, listing.folders.back());
       return Status::OK();
     }
@@ -116,7 +124,8 @@ class NewestFirst {
 };
 
 // Nothing when a listed manifest was deleted before it could be read.
-Result<std::optional<TableTip>> TryFindTip(object_store::ObjectStore& store, const std::string& table) {
+Result<std::optional<TableTip>> TryFindTip(object_store::ObjectStore& store,
+                                           const std::string& table) {
   NewestFirst names(store, table);
   std::optional<TableVersion> taken;
   while (true) {
@@ -132,7 +141,8 @@ Result<std::optional<TableTip>> TryFindTip(object_store::ObjectStore& store, con
     return TableTip{*std::move(newest), *taken};
   }
   if (!taken) return Error(ErrorKind::kNotFound, "there is no table at '{}'", table);
-  return Error(ErrorKind::kCorrupt, "table '{}': every manifest is torn, up to version {}", table, *taken);
+  return Error(ErrorKind::kCorrupt, "table '{}': every manifest is torn, up to version {}", table,
+               *taken);
 }
 
 }  // namespace
@@ -151,7 +161,8 @@ Result<TableTip> FindTip(object_store::ObjectStore& store, const std::string& ta
     ARROW_ASSIGN_OR_RAISE(auto tip, TryFindTip(store, table));
     if (tip) return *std::move(tip);
   }
-  return Error(ErrorKind::kUnavailable, "table '{}': its newest manifest is deleted faster than it can be read", table);
+  return Error(ErrorKind::kUnavailable,
+               "table '{}': its newest manifest is deleted faster than it can be read", table);
 }
 
 Result<TableVersion> FindNewestVersion(object_store::ObjectStore& store, const std::string& table) {
@@ -159,7 +170,8 @@ Result<TableVersion> FindNewestVersion(object_store::ObjectStore& store, const s
   return tip.newest.version;
 }
 
-Result<VersionedManifest> ReadVersion(object_store::ObjectStore& store, const std::string& table, TableVersion version) {
+Result<VersionedManifest> ReadVersion(object_store::ObjectStore& store, const std::string& table,
+                                      TableVersion version) {
   for (const ManifestNaming naming : {ManifestNaming::kV2, ManifestNaming::kV1}) {
     const ParsedName name{naming, version};
     const auto bytes = GetManifest(store, table, name);
@@ -170,7 +182,8 @@ Result<VersionedManifest> ReadVersion(object_store::ObjectStore& store, const st
   return Error(ErrorKind::kNotFound, "table '{}' has no version {}", table, version);
 }
 
-Result<LoadedManifest> ReadManifest(object_store::ObjectStore& store, const std::string& table, TableVersion version) {
+Result<LoadedManifest> ReadManifest(object_store::ObjectStore& store, const std::string& table,
+                                    TableVersion version) {
   ARROW_ASSIGN_OR_RAISE(VersionedManifest manifest, ReadVersion(store, table, version));
   return std::move(manifest.loaded);
 }

@@ -1,7 +1,9 @@
-// The open data files and deletion vectors of a table, shared by its versions: both never change under their names.
+// The open data files and deletion vectors of a table, shared by its versions: both never change
+// under their names.
 //
-// Bounded: the least recently used ones go first; users keep what they hold. Thread safe; the lock is not held across I/O, so
-// two threads may open the same file at once and one of the two is dropped.
+// Bounded: the least recently used ones go first; users keep what they hold. Thread safe; the lock
+// is not held across I/O, so two threads may open the same file at once and one of the two is
+// dropped.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 #include "lance/table/roaring_format.h"
 
+#include <roaring/roaring.h>
 #include <cstring>
 #include <memory>
-#include <roaring/roaring.h>
 
 namespace sarissa::lance {
 namespace {
@@ -21,8 +21,8 @@ class Cursor {
 
   Result<std::span<const uint8_t>> Take(size_t length, const char* what) {
     if (bytes_.size() - position_ < length) {
-      return Error(ErrorKind::kCorrupt, "roaring bitmap: {} at {} needs {} bytes, {} are left", what, position_, length,
-                   bytes_.size() - position_);
+      return Error(ErrorKind::kCorrupt, "roaring bitmap: {} at {} needs {} bytes, {} are left",
+                   what, position_, length, bytes_.size() - position_);
     }
     const auto taken = bytes_.subspan(position_, length);
     position_ += length;
@@ -53,10 +53,12 @@ Status BadContainer(uint32_t key, const std::string& what) {
 }
 
 Status ReadArray(Cursor& cursor, uint32_t key, uint32_t cardinality, std::vector<uint32_t>& out) {
-  ARROW_ASSIGN_OR_RAISE(const auto values, cursor.Take(size_t{2} * cardinality, "an array container"));
+  ARROW_ASSIGN_OR_RAISE(const auto values,
+                        cursor.Take(size_t{2} * cardinality, "an array container"));
   for (uint32_t i = 0; i < cardinality; ++i) {
     const uint32_t value = LoadU16(values, i);
-    if (i > 0 && value <= LoadU16(values, i - 1)) return BadContainer(key, "its values are not ascending");
+    if (i > 0 && value <= LoadU16(values, i - 1))
+      return BadContainer(key, "its values are not ascending");
     out.push_back(key << 16 | value);
   }
   return Status::OK();
@@ -69,7 +71,8 @@ Status ReadBitset(Cursor& cursor, uint32_t key, uint32_t cardinality, std::vecto
     if ((words[bit / 8] >> (bit % 8) & 1) != 0) out.push_back(key << 16 | bit);
   }
   if (out.size() - before == cardinality) return Status::OK();
-  return BadContainer(key, fmt::format("its header says {} values, its bits {}", cardinality, out.size() - before));
+  return BadContainer(
+      key, fmt::format("its header says {} values, its bits {}", cardinality, out.size() - before));
 }
 
 Status ReadRuns(Cursor& cursor, uint32_t key, uint32_t cardinality, std::vector<uint32_t>& out) {
@@ -80,12 +83,14 @@ Status ReadRuns(Cursor& cursor, uint32_t key, uint32_t cardinality, std::vector<
   for (size_t i = 0; i < count; ++i) {
     const uint32_t start = LoadU16(runs, 2 * i);
     const uint32_t last = start + LoadU16(runs, 2 * i + 1);
-    if (start < next_free || last > 0xFFFF) return BadContainer(key, "its runs overlap or leave the container");
+    if (start < next_free || last > 0xFFFF)
+      return BadContainer(key, "its runs overlap or leave the container");
     for (uint32_t value = start; value <= last; ++value) out.push_back(key << 16 | value);
     next_free = last + 1;
   }
   if (out.size() - before == cardinality) return Status::OK();
-  return BadContainer(key, fmt::format("its header says {} values, its runs {}", cardinality, out.size() - before));
+  return BadContainer(
+      key, fmt::format("its header says {} values, its runs {}", cardinality, out.size() - before));
 }
 
 }  // namespace
@@ -103,9 +108,11 @@ Result<std::vector<uint32_t>> ParseRoaring(std::span<const uint8_t> bytes, uint6
   } else {
     return Error(ErrorKind::kCorrupt, "roaring bitmap: unknown cookie {}", cookie);
   }
-  if (containers > kMaxContainers) return Error(ErrorKind::kCorrupt, "roaring bitmap: {} containers", containers);
+  if (containers > kMaxContainers)
+    return Error(ErrorKind::kCorrupt, "roaring bitmap: {} containers", containers);
 
-  ARROW_ASSIGN_OR_RAISE(const auto headers, cursor.Take(size_t{4} * containers, "the container headers"));
+  ARROW_ASSIGN_OR_RAISE(const auto headers,
+                        cursor.Take(size_t{4} * containers, "the container headers"));
   uint64_t total = 0;
   for (uint32_t i = 0; i < containers; ++i) {
     if (i > 0 && LoadU16(headers, 2 * i) <= LoadU16(headers, 2 * i - 2)) {
@@ -114,7 +121,8 @@ Result<std::vector<uint32_t>> ParseRoaring(std::span<const uint8_t> bytes, uint6
     total += uint64_t{LoadU16(headers, 2 * i + 1)} + 1;
   }
   if (total > max_values) {
-    return Error(ErrorKind::kCorrupt, "roaring bitmap: {} values where at most {} can be", total, max_values);
+    return Error(ErrorKind::kCorrupt, "roaring bitmap: {} values where at most {} can be", total,
+                 max_values);
   }
   if (run_flags.empty() || containers >= kOffsetThreshold) {
     ARROW_RETURN_NOT_OK(cursor.Take(size_t{4} * containers, "the offset table").status());

@@ -15,7 +15,8 @@
 namespace sarissa::lance {
 namespace {
 
-Result<std::shared_ptr<arrow::Array>> AddressesOf(uint64_t fragment, std::span<const uint64_t> offsets) {
+Result<std::shared_ptr<arrow::Array>> AddressesOf(uint64_t fragment,
+                                                  std::span<const uint64_t> offsets) {
   arrow::UInt64Builder builder;
   ARROW_RETURN_NOT_OK(builder.Reserve(static_cast<int64_t>(offsets.size())));
   for (const uint64_t offset : offsets) builder.UnsafeAppend(fragment << 32 | offset);
@@ -24,9 +25,12 @@ Result<std::shared_ptr<arrow::Array>> AddressesOf(uint64_t fragment, std::span<c
 
 class TableScan final : public BatchStream {
  public:
-  TableScan(std::shared_ptr<const Table> table, std::shared_ptr<OpenFiles> files, const ScanOptions& options,
-            Schema projection)
-      : table_(std::move(table)), files_(std::move(files)), options_(options), projection_(std::move(projection)) {
+  TableScan(std::shared_ptr<const Table> table, std::shared_ptr<OpenFiles> files,
+            const ScanOptions& options, Schema projection)
+      : table_(std::move(table)),
+        files_(std::move(files)),
+        options_(options),
+        projection_(std::move(projection)) {
     schema_ = projection_.arrow_schema();
     if (!options_.with_row_address) return;
     auto fields = schema_->fields();
@@ -57,7 +61,8 @@ class TableScan final : public BatchStream {
   Result<bool> OpenNextFragment() {
     const auto& fragments = table_->manifest().fragments();
     if (next_fragment_ == fragments.size()) return false;
-    ARROW_ASSIGN_OR_RAISE(fragment_, Fragment::Open(*files_, fragments[next_fragment_++], projection_));
+    ARROW_ASSIGN_OR_RAISE(fragment_,
+                          Fragment::Open(*files_, fragments[next_fragment_++], projection_));
     row_ = 0;
     ARROW_ASSIGN_OR_RAISE(const auto bytes, fragment_->BytesPerRow());
     rows_per_batch_ = std::max<uint64_t>(options_.batch_rows, 1);
@@ -68,7 +73,8 @@ class TableScan final : public BatchStream {
       variable_bytes += bytes[i];
     }
     if (variable_bytes > 0) {
-      rows_per_batch_ = std::clamp<uint64_t>(options_.batch_bytes / variable_bytes, 1, rows_per_batch_);
+      rows_per_batch_ =
+          std::clamp<uint64_t>(options_.batch_bytes / variable_bytes, 1, rows_per_batch_);
     }
     return true;
   }
@@ -117,15 +123,18 @@ class TableScan final : public BatchStream {
 
 }  // namespace
 
-Result<Schema> Project(const Schema& schema, const std::optional<std::vector<std::string>>& columns) {
+Result<Schema> Project(const Schema& schema,
+                       const std::optional<std::vector<std::string>>& columns) {
   if (!columns) return schema;
   return schema.Select(*columns);
 }
 
-Result<std::unique_ptr<BatchStream>> ScanTable(std::shared_ptr<const Table> table, std::shared_ptr<OpenFiles> files,
+Result<std::unique_ptr<BatchStream>> ScanTable(std::shared_ptr<const Table> table,
+                                               std::shared_ptr<OpenFiles> files,
                                                const ScanOptions& options) {
   ARROW_ASSIGN_OR_RAISE(Schema projection, Project(table->schema(), options.columns));
-  return std::make_unique<TableScan>(std::move(table), std::move(files), options, std::move(projection));
+  return std::make_unique<TableScan>(std::move(table), std::move(files), options,
+                                     std::move(projection));
 }
 
 }  // namespace sarissa::lance

@@ -9,7 +9,8 @@
 
 namespace sarissa::lance {
 
-LoadedManifest MakeFirstManifest(const env::Env& env, const Schema& schema, const CreateOptions& options) {
+LoadedManifest MakeFirstManifest(const env::Env& env, const Schema& schema,
+                                 const CreateOptions& options) {
   LoadedManifest out;
   auto& transaction = out.transaction.emplace();
   transaction.set_uuid(env.random->NextUuid().ToString());
@@ -40,10 +41,11 @@ LoadedManifest MakeFirstManifest(const env::Env& env, const Schema& schema, cons
   return out;
 }
 
-Result<std::shared_ptr<Table>> Table::Create(TableContext context, std::string path, const Schema& schema,
-                                             const CreateOptions& options) {
+Result<std::shared_ptr<Table>> Table::Create(TableContext context, std::string path,
+                                             const Schema& schema, const CreateOptions& options) {
   if (options.version < kFileV21) {
-    return Error(ErrorKind::kUnsupported, "tables of file version {} are not written", options.version.ToString());
+    return Error(ErrorKind::kUnsupported, "tables of file version {} are not written",
+                 options.version.ToString());
   }
   // Version 1 may be gone from a table that lives.
   const auto existing = FindTip(*context.store, path);
@@ -52,14 +54,16 @@ Result<std::shared_ptr<Table>> Table::Create(TableContext context, std::string p
 
   LoadedManifest first = MakeFirstManifest(*context.env, schema, options);
   const std::string transaction_file = TransactionFileName(*first.transaction);
-  ARROW_RETURN_NOT_OK(WriteTransactionFile(*context.store, path, transaction_file, *first.transaction));
+  ARROW_RETURN_NOT_OK(
+      WriteTransactionFile(*context.store, path, transaction_file, *first.transaction));
   first.manifest.set_transaction_file(transaction_file);
   ARROW_ASSIGN_OR_RAISE(VersionedManifest manifest, CommitFirst(context, path, std::move(first)));
   WriteVersionHint(*context.store, path, manifest.version);
   return TableAtVersion::Make(context, std::move(path), std::move(manifest));
 }
 
-Result<std::shared_ptr<Table>> Table::Open(TableContext context, std::string path, std::optional<TableVersion> version) {
+Result<std::shared_ptr<Table>> Table::Open(TableContext context, std::string path,
+                                           std::optional<TableVersion> version) {
   if (version) {
     ARROW_ASSIGN_OR_RAISE(VersionedManifest manifest, ReadVersion(*context.store, path, *version));
     return TableAtVersion::Make(context, std::move(path), std::move(manifest));

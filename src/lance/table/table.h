@@ -1,7 +1,9 @@
-// A Lance table: versions, fragments, scan, take, commits. A Table object is one immutable version; commits return a new one.
+// A Lance table: versions, fragments, scan, take, commits. A Table object is one immutable version;
+// commits return a new one.
 //
-// Thread safe (immutable). All calls block on the object store and belong on the storage executor. The store must outlive it.
-// Readers hold no lock and no lease here: whoever deletes old versions (engine/) knows its readers.
+// Thread safe (immutable). All calls block on the object store and belong on the storage executor.
+// The store must outlive it. Readers hold no lock and no lease here: whoever deletes old versions
+// (engine/) knows its readers.
 #pragma once
 
 #include <arrow/record_batch.h>
@@ -37,7 +39,8 @@ struct TableContext {
 struct CreateOptions {
   FileVersion version = kFileV21;
   std::map<std::string, std::string> config;
-  // Written into the first manifest's fragment 0 when set (a generation is a table that is born with its rows).
+  // Written into the first manifest's fragment 0 when set (a generation is a table that is born
+  // with its rows).
   std::vector<pb::table::DataFragment> fragments;
   std::vector<pb::table::IndexMetadata> indices;
 };
@@ -58,7 +61,8 @@ struct ScanOptions {
   bool with_row_address = false;
 };
 
-// Pull-style stream of batches in physical order, deleted rows left out. Next() gives nullptr at the end. One thread at a time.
+// Pull-style stream of batches in physical order, deleted rows left out. Next() gives nullptr at
+// the end. One thread at a time.
 class BatchStream {
  public:
   virtual ~BatchStream() = default;
@@ -71,8 +75,8 @@ class Table {
   virtual ~Table() = default;
 
   // Makes a table (version 1) that must not exist: kAlreadyExists if it does.
-  static Result<std::shared_ptr<Table>> Create(TableContext context, std::string path, const Schema& schema,
-                                               const CreateOptions& options);
+  static Result<std::shared_ptr<Table>> Create(TableContext context, std::string path,
+                                               const Schema& schema, const CreateOptions& options);
   // Opens the newest version, or `version`. kNotFound when there is no such table or version.
   static Result<std::shared_ptr<Table>> Open(TableContext context, std::string path,
                                              std::optional<TableVersion> version = std::nullopt);
@@ -88,9 +92,11 @@ class Table {
   virtual uint64_t CountRows() const = 0;
 
   virtual Result<std::unique_ptr<BatchStream>> Scan(const ScanOptions& options) const = 0;
-  // Rows at `addresses`, in that order; deleted or unknown addresses are kNotFound naming the address.
-  virtual Result<std::shared_ptr<arrow::RecordBatch>> Take(std::span<const RowAddress> addresses,
-                                                           const std::optional<std::vector<std::string>>& columns) const = 0;
+  // Rows at `addresses`, in that order; deleted or unknown addresses are kNotFound naming the
+  // address.
+  virtual Result<std::shared_ptr<arrow::RecordBatch>> Take(
+      std::span<const RowAddress> addresses,
+      const std::optional<std::vector<std::string>>& columns) const = 0;
 
   // Writes batches into new data files (not visible until committed). Use it for Append.
   class Appender {
@@ -101,23 +107,28 @@ class Table {
   };
   virtual Result<std::unique_ptr<Appender>> NewAppender() const = 0;
 
-  // Commits. Each re-reads and rebases when another writer got there first and the operations are compatible (append over
-  // append/delete/index; delete over anything but a rewrite of the same fragment; index entry over data commits), at most 16 times;
-  // else kConflict. The result is the new version.
+  // Commits. Each re-reads and rebases when another writer got there first and the operations are
+  // compatible (append over append/delete/index; delete over anything but a rewrite of the same
+  // fragment; index entry over data commits), at most 16 times; else kConflict. The result is the
+  // new version.
   virtual Result<std::shared_ptr<Table>> CommitAppend(std::vector<NewFragment> fragments) const = 0;
-  // Marks rows deleted (addresses may name already deleted rows: no error, counted once). Fragments left without a row are removed.
-  virtual Result<std::shared_ptr<Table>> CommitDelete(std::span<const RowAddress> addresses) const = 0;
-  // Replaces the index entries named `removed` (exact name) by `added`; kConflict if one of `added` exists by name already and is
-  // not in `removed`.
+  // Marks rows deleted (addresses may name already deleted rows: no error, counted once). Fragments
+  // left without a row are removed.
+  virtual Result<std::shared_ptr<Table>> CommitDelete(
+      std::span<const RowAddress> addresses) const = 0;
+  // Replaces the index entries named `removed` (exact name) by `added`; kConflict if one of `added`
+  // exists by name already and is not in `removed`.
   virtual Result<std::shared_ptr<Table>> CommitIndices(std::vector<pb::table::IndexMetadata> added,
                                                        std::vector<std::string> removed) const = 0;
 };
 
-// Writes a complete one-fragment table (a MemWAL generation) at `path` in the fewest possible puts: data file, optional deletion
-// file, manifest version 1. `deleted_offsets` are rows to mask. Nothing else may exist at `path`.
+// Writes a complete one-fragment table (a MemWAL generation) at `path` in the fewest possible puts:
+// data file, optional deletion file, manifest version 1. `deleted_offsets` are rows to mask.
+// Nothing else may exist at `path`.
 Result<std::shared_ptr<Table>> WriteSingleFragmentTable(
     TableContext context, const std::string& path, const Schema& schema, FileVersion version,
     const std::function<Result<std::shared_ptr<arrow::RecordBatch>>()>& next_batch,
-    const std::vector<uint32_t>& deleted_offsets, const std::map<std::string, std::string>& config = {});
+    const std::vector<uint32_t>& deleted_offsets,
+    const std::map<std::string, std::string>& config = {});
 
 }  // namespace sarissa::lance

@@ -23,7 +23,8 @@ Result<FileVersion> FileVersionOf(const pb::table::Manifest& manifest) {
   // Old writers left it out: the files tell.
   for (const auto& fragment : manifest.fragments()) {
     for (const auto& file : fragment.files()) {
-      return FileVersion::Parse(fmt::format("{}.{}", file.file_major_version(), file.file_minor_version()));
+      return FileVersion::Parse(
+          fmt::format("{}.{}", file.file_major_version(), file.file_minor_version()));
     }
   }
   return kFileV21;
@@ -32,11 +33,14 @@ Result<FileVersion> FileVersionOf(const pb::table::Manifest& manifest) {
 Status CheckFileVersions(const pb::table::Manifest& manifest, FileVersion version) {
   for (const auto& fragment : manifest.fragments()) {
     for (const auto& file : fragment.files()) {
-      const bool same = file.file_major_version() == version.major && file.file_minor_version() == version.minor;
+      const bool same =
+          file.file_major_version() == version.major && file.file_minor_version() == version.minor;
       // Version 2.0 files say 0.3.
-      const bool old = version == kFileV20 && file.file_major_version() == 0 && file.file_minor_version() == 3;
+      const bool old =
+          version == kFileV20 && file.file_major_version() == 0 && file.file_minor_version() == 3;
       if (same || old) continue;
-      return Error(ErrorKind::kCorrupt, "fragment {}: data file {} has version {}.{} in a table of version {}",
+      return Error(ErrorKind::kCorrupt,
+                   "fragment {}: data file {} has version {}.{} in a table of version {}",
                    fragment.id(), file.path(), file.file_major_version(), file.file_minor_version(),
                    version.ToString());
     }
@@ -48,8 +52,8 @@ class TableAppender final : public Table::Appender {
  public:
   TableAppender(std::shared_ptr<const Table> table)
       : table_(std::move(table)),
-        writer_(*table_->context().store, *table_->context().env->random, table_->path(), table_->schema(),
-                table_->file_version()) {}
+        writer_(*table_->context().store, *table_->context().env->random, table_->path(),
+                table_->schema(), table_->file_version()) {}
 
   Status Write(const arrow::RecordBatch& batch) override { return writer_.Write(batch); }
   Result<NewFragment> Finish() override {
@@ -64,7 +68,8 @@ class TableAppender final : public Table::Appender {
 
 }  // namespace
 
-Result<std::shared_ptr<Table>> TableAtVersion::Make(TableContext context, std::string path, VersionedManifest manifest,
+Result<std::shared_ptr<Table>> TableAtVersion::Make(TableContext context, std::string path,
+                                                    VersionedManifest manifest,
                                                     std::shared_ptr<OpenFiles> files) {
   const auto place = [&] { return fmt::format("table '{}' version {}", path, manifest.version); };
   const pb::table::Manifest& message = manifest.loaded.manifest;
@@ -76,7 +81,8 @@ Result<std::shared_ptr<Table>> TableAtVersion::Make(TableContext context, std::s
   if (!schema.ok()) return Annotate(schema.status(), place());
 
   std::shared_ptr<TableAtVersion> table(new TableAtVersion());
-  table->files_ = files != nullptr ? std::move(files) : std::make_shared<OpenFiles>(*context.store, path);
+  table->files_ =
+      files != nullptr ? std::move(files) : std::make_shared<OpenFiles>(*context.store, path);
   table->context_ = context;
   table->path_ = std::move(path);
   table->manifest_ = std::move(manifest);
@@ -88,7 +94,8 @@ Result<std::shared_ptr<Table>> TableAtVersion::Make(TableContext context, std::s
 uint64_t TableAtVersion::CountRows() const {
   uint64_t rows = 0;
   for (const auto& fragment : manifest().fragments()) {
-    rows += fragment.physical_rows() - std::min(fragment.deletion_file().num_deleted_rows(), fragment.physical_rows());
+    rows += fragment.physical_rows() -
+            std::min(fragment.deletion_file().num_deleted_rows(), fragment.physical_rows());
   }
   return rows;
 }
@@ -98,7 +105,8 @@ Result<std::unique_ptr<BatchStream>> TableAtVersion::Scan(const ScanOptions& opt
 }
 
 Result<std::shared_ptr<arrow::RecordBatch>> TableAtVersion::Take(
-    std::span<const RowAddress> addresses, const std::optional<std::vector<std::string>>& columns) const {
+    std::span<const RowAddress> addresses,
+    const std::optional<std::vector<std::string>>& columns) const {
   return TakeAddresses(*this, *files_, addresses, columns);
 }
 
@@ -115,7 +123,8 @@ Result<std::shared_ptr<Table>> TableAtVersion::Successor(TableChange& change) co
   return Make(context_, path_, std::move(next), files_);
 }
 
-Result<std::shared_ptr<Table>> TableAtVersion::CommitAppend(std::vector<NewFragment> fragments) const {
+Result<std::shared_ptr<Table>> TableAtVersion::CommitAppend(
+    std::vector<NewFragment> fragments) const {
   std::vector<pb::table::DataFragment> added;
   for (NewFragment& fragment : fragments) {
     if (fragment.fragment.physical_rows() > 0) added.push_back(std::move(fragment.fragment));
@@ -125,21 +134,26 @@ Result<std::shared_ptr<Table>> TableAtVersion::CommitAppend(std::vector<NewFragm
   return Successor(change);
 }
 
-Result<std::shared_ptr<Table>> TableAtVersion::CommitDelete(std::span<const RowAddress> addresses) const {
+Result<std::shared_ptr<Table>> TableAtVersion::CommitDelete(
+    std::span<const RowAddress> addresses) const {
   DeleteChange::OffsetsByFragment offsets;
-  for (const RowAddress address : addresses) offsets[address >> 32].push_back(static_cast<uint32_t>(address));
+  for (const RowAddress address : addresses)
+    offsets[address >> 32].push_back(static_cast<uint32_t>(address));
   for (auto it = offsets.begin(); it != offsets.end();) {
     auto& [id, rows] = *it;
     const auto* fragment = FindFragment(manifest(), id);
     if (fragment == nullptr) {
-      return Error(ErrorKind::kNotFound, "table '{}' version {} has no fragment {}", path_, version(), id);
+      return Error(ErrorKind::kNotFound, "table '{}' version {} has no fragment {}", path_,
+                   version(), id);
     }
     const uint64_t highest = *std::max_element(rows.begin(), rows.end());
     if (highest >= fragment->physical_rows()) {
-      return Error(ErrorKind::kNotFound, "table '{}' version {} has no row at address {} (fragment {}, offset {})", path_,
+      return Error(ErrorKind::kNotFound,
+                   "table '{}' version {} has no row at address {} (fragment {}, offset {})", path_,
                    version(), id << 32 | highest, id, highest);
     }
-    ARROW_ASSIGN_OR_RAISE(const auto deleted, files_->Deletions(*fragment, fragment->physical_rows()));
+    ARROW_ASSIGN_OR_RAISE(const auto deleted,
+                          files_->Deletions(*fragment, fragment->physical_rows()));
     const DeletionVector wanted(std::move(rows));
     rows.clear();
     for (const uint32_t offset : wanted.offsets()) {
@@ -152,8 +166,8 @@ Result<std::shared_ptr<Table>> TableAtVersion::CommitDelete(std::span<const RowA
   return Successor(change);
 }
 
-Result<std::shared_ptr<Table>> TableAtVersion::CommitIndices(std::vector<pb::table::IndexMetadata> added,
-                                                             std::vector<std::string> removed) const {
+Result<std::shared_ptr<Table>> TableAtVersion::CommitIndices(
+    std::vector<pb::table::IndexMetadata> added, std::vector<std::string> removed) const {
   IndexChange change(manifest_, std::move(added), std::move(removed));
   return Successor(change);
 }

@@ -12,8 +12,10 @@ namespace sarissa::lance {
 
 class TableAtVersion final : public Table, public std::enable_shared_from_this<TableAtVersion> {
  public:
-  // kUnsupported when the table's file version is not read; kCorrupt when its schema does not hold together.
-  static Result<std::shared_ptr<Table>> Make(TableContext context, std::string path, VersionedManifest manifest,
+  // kUnsupported when the table's file version is not read; kCorrupt when its schema does not hold
+  // together.
+  static Result<std::shared_ptr<Table>> Make(TableContext context, std::string path,
+                                             VersionedManifest manifest,
                                              std::shared_ptr<OpenFiles> files = nullptr);
 
   const TableContext& context() const override { return context_; }
@@ -27,7 +29,8 @@ class TableAtVersion final : public Table, public std::enable_shared_from_this<T
 
   Result<std::unique_ptr<BatchStream>> Scan(const ScanOptions& options) const override;
   Result<std::shared_ptr<arrow::RecordBatch>> Take(
-      std::span<const RowAddress> addresses, const std::optional<std::vector<std::string>>& columns) const override;
+      std::span<const RowAddress> addresses,
+      const std::optional<std::vector<std::string>>& columns) const override;
   Result<std::unique_ptr<Appender>> NewAppender() const override;
   Result<std::shared_ptr<Table>> CommitAppend(std::vector<NewFragment> fragments) const override;
   Result<std::shared_ptr<Table>> CommitDelete(std::span<const RowAddress> addresses) const override;
@@ -48,7 +51,9 @@ class TableAtVersion final : public Table, public std::enable_shared_from_this<T
   std::shared_ptr<OpenFiles> files_;
 };
 
-// A new manifest for an empty table: schema, configuration, file version, and the Overwrite transaction of version 1.
-LoadedManifest MakeFirstManifest(const env::Env& env, const Schema& schema, const CreateOptions& options);
+// A new manifest for an empty table: schema, configuration, file version, and the Overwrite
+// transaction of version 1.
+LoadedManifest MakeFirstManifest(const env::Env& env, const Schema& schema,
+                                 const CreateOptions& options);
 
 }  // namespace sarissa::lance

@@ -12,7 +12,8 @@ namespace sarissa::lance {
 namespace {
 
 Status NoSuchRow(const Table& table, RowAddress address) {
-  return Error(ErrorKind::kNotFound, "table '{}' version {} has no row at address {} (fragment {}, offset {})",
+  return Error(ErrorKind::kNotFound,
+               "table '{}' version {} has no row at address {} (fragment {}, offset {})",
                table.path(), table.version(), address, address >> 32, address & 0xFFFFFFFF);
 }
 
@@ -27,7 +28,8 @@ Result<std::shared_ptr<arrow::RecordBatch>> TakeFromFragment(const Table& table,
   offsets.reserve(addresses.size());
   for (const RowAddress address : addresses) {
     const auto offset = static_cast<uint32_t>(address);
-    if (offset >= fragment->physical_rows() || fragment->deletions().Contains(offset)) return NoSuchRow(table, address);
+    if (offset >= fragment->physical_rows() || fragment->deletions().Contains(offset))
+      return NoSuchRow(table, address);
     offsets.push_back(offset);
   }
   return fragment->Take(offsets);
@@ -35,9 +37,9 @@ Result<std::shared_ptr<arrow::RecordBatch>> TakeFromFragment(const Table& table,
 
 }  // namespace
 
-Result<std::shared_ptr<arrow::RecordBatch>> TakeAddresses(const Table& table, OpenFiles& files,
-                                                          std::span<const RowAddress> addresses,
-                                                          const std::optional<std::vector<std::string>>& columns) {
+Result<std::shared_ptr<arrow::RecordBatch>> TakeAddresses(
+    const Table& table, OpenFiles& files, std::span<const RowAddress> addresses,
+    const std::optional<std::vector<std::string>>& columns) {
   ARROW_ASSIGN_OR_RAISE(const Schema projection, Project(table.schema(), columns));
   std::vector<RowAddress> sorted(addresses.begin(), addresses.end());
   std::sort(sorted.begin(), sorted.end());
