@@ -61,6 +61,12 @@ class Trace:
         descriptor = re.match(r"/proc/(?:self|\d+)/fd/(\d+)$", source)
         if descriptor:
             source = self._path_of(int(descriptor.group(1)), call)
+        elif call.name.startswith("rename"):
+            # An overwrite is linked under a temporary name first: the bytes are those of the file behind the link.
+            linked = [earlier for earlier in self.calls if earlier.name in ("link", "linkat")
+                      and earlier.end < call.start and earlier.paths()[-1] == source]
+            if linked:
+                source = self._source_and_target(linked[-1])[0]
         return source, paths[-1]
 
     def _path_of(self, descriptor: int, at: Call) -> str | None:
