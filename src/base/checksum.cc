@@ -37,8 +37,9 @@ uint32_t ExtendPortable(uint32_t crc, const uint8_t* data, size_t size) {
     uint64_t word;
     std::memcpy(&word, data, 8);
     word ^= crc;
-    crc = kTables[7][word & 0xFF] ^ kTables[6][(word >> 8) & 0xFF] ^ kTables[5][(word >> 16) & 0xFF] ^
-          kTables[4][(word >> 24) & 0xFF] ^ kTables[3][(word >> 32) & 0xFF] ^ kTables[2][(word >> 40) & 0xFF] ^
+    crc = kTables[7][word & 0xFF] ^ kTables[6][(word >> 8) & 0xFF] ^
+          kTables[5][(word >> 16) & 0xFF] ^ kTables[4][(word >> 24) & 0xFF] ^
+          kTables[3][(word >> 32) & 0xFF] ^ kTables[2][(word >> 40) & 0xFF] ^
           kTables[1][(word >> 48) & 0xFF] ^ kTables[0][word >> 56];
     data += 8;
     size -= 8;
@@ -48,7 +49,8 @@ uint32_t ExtendPortable(uint32_t crc, const uint8_t* data, size_t size) {
 }
 
 #if defined(__x86_64__)
-__attribute__((target("sse4.2"))) uint32_t ExtendSse42(uint32_t crc, const uint8_t* data, size_t size) {
+__attribute__((target("sse4.2"))) uint32_t ExtendSse42(uint32_t crc, const uint8_t* data,
+                                                       size_t size) {
   uint64_t wide = crc;
   while (size >= 8) {
     uint64_t word;

@@ -1,8 +1,8 @@
 // Errors: arrow::Status with a kind that a caller can act on.
 //
-// Every fallible call in this project returns arrow::Status or arrow::Result. The kind travels in a StatusDetail, so it
-// survives being passed up through any number of rooms; server/ maps it to HTTP. No exceptions cross rooms.
-// All functions here are thread safe.
+// Every fallible call in this project returns arrow::Status or arrow::Result. The kind travels in a
+// StatusDetail, so it survives being passed up through any number of rooms; server/ maps it to
+// HTTP. No exceptions cross rooms. All functions here are thread safe.
 #pragma once
 
 #include <arrow/result.h>
@@ -48,8 +48,9 @@ Status Error(ErrorKind kind, fmt::format_string<Args...> format, Args&&... args)
   return MakeError(kind, fmt::format(format, std::forward<Args>(args)...));
 }
 
-// Kind of a failed status. Statuses that Arrow made itself are mapped by their code (Invalid -> kInvalid,
-// IOError -> kIo, KeyError -> kNotFound, NotImplemented -> kUnsupported, ...). Must not be called on OK.
+// Kind of a failed status. Statuses that Arrow made itself are mapped by their code (Invalid ->
+// kInvalid, IOError -> kIo, KeyError -> kNotFound, NotImplemented -> kUnsupported, ...). Must not
+// be called on OK.
 ErrorKind KindOf(const Status& status);
 
 inline bool Is(const Status& status, ErrorKind kind) {
@@ -63,13 +64,14 @@ Status Annotate(const Status& status, std::string_view context);
 Status WithKind(const Status& status, ErrorKind kind);
 
 // Prints what failed and aborts: a broken invariant, never a user's mistake. Always compiled in.
-[[noreturn]] void CheckFailed(const char* file, int line, const char* expression, const std::string& message);
+[[noreturn]] void CheckFailed(const char* file, int line, const char* expression,
+                              const std::string& message);
 
 }  // namespace sarissa
 
-#define SARISSA_CHECK(condition, ...)                                                                       \
-  do {                                                                                                      \
-    if (!(condition)) [[unlikely]] {                                                                        \
-      ::sarissa::CheckFailed(__FILE__, __LINE__, #condition, ::fmt::format("" __VA_ARGS__));                \
-    }                                                                                                       \
+#define SARISSA_CHECK(condition, ...)                                                        \
+  do {                                                                                       \
+    if (!(condition)) [[unlikely]] {                                                         \
+      ::sarissa::CheckFailed(__FILE__, __LINE__, #condition, ::fmt::format("" __VA_ARGS__)); \
+    }                                                                                        \
   } while (false)

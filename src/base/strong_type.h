@@ -25,7 +25,8 @@ class StrongU64 {
 
 // Fencing token of a shard; 0 = never claimed.
 using Epoch = StrongU64<struct EpochTag>;
-// Number of a memtable and of the generation it is flushed to; starts at 1, the base table counts as 0.
+// Number of a memtable and of the generation it is flushed to; starts at 1, the base table counts
+// as 0.
 using Generation = StrongU64<struct GenerationTag>;
 // Position of a log entry within its shard; 1-based and dense, 0 = nothing.
 using LogPosition = StrongU64<struct LogPositionTag>;
@@ -46,5 +47,7 @@ struct fmt::formatter<sarissa::StrongU64<Tag>> : fmt::formatter<uint64_t> {
 
 template <typename Tag>
 struct std::hash<sarissa::StrongU64<Tag>> {
-  size_t operator()(const sarissa::StrongU64<Tag>& v) const noexcept { return std::hash<uint64_t>()(v.value()); }
+  size_t operator()(const sarissa::StrongU64<Tag>& v) const noexcept {
+    return std::hash<uint64_t>()(v.value());
+  }
 };

@@ -40,7 +40,8 @@ void SyncPoints::ArmFromEnvironment() {
   if (value == nullptr || *value == '\0') return;
   const std::string_view text(value);
   const size_t colon = text.find(':');
-  const int passages = colon == std::string_view::npos ? 1 : std::atoi(text.substr(colon + 1).data());
+  const int passages =
+      colon == std::string_view::npos ? 1 : std::atoi(text.substr(colon + 1).data());
   auto left = std::make_shared<std::atomic<int>>(passages);
   Arm(std::string(text.substr(0, colon)), [left] {
     if (left->fetch_sub(1) == 1) std::raise(SIGKILL);

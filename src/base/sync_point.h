@@ -1,8 +1,9 @@
 // Named points in product code where tests hold, order or kill the process.
 //
-// SARISSA_SYNC_POINT("log.after_put") costs one relaxed load while nothing is armed. Compiled out with
-// -DSARISSA_SYNC_POINTS=OFF. Arming is for tests only; handlers run on whichever thread reaches the point.
-// The environment variable SARISSA_KILL_AT=name[:n] kills the process (SIGKILL) at the n-th passage of a point.
+// SARISSA_SYNC_POINT("log.after_put") costs one relaxed load while nothing is armed. Compiled out
+// with -DSARISSA_SYNC_POINTS=OFF. Arming is for tests only; handlers run on whichever thread
+// reaches the point. The environment variable SARISSA_KILL_AT=name[:n] kills the process (SIGKILL)
+// at the n-th passage of a point.
 #pragma once
 
 #include <atomic>
@@ -33,9 +34,9 @@ class SyncPoints {
 }  // namespace sarissa
 
 #if defined(SARISSA_SYNC_POINTS)
-#define SARISSA_SYNC_POINT(name)                                                                     \
-  do {                                                                                               \
-    if (::sarissa::SyncPoints::Instance().armed()) ::sarissa::SyncPoints::Instance().Reach(name);    \
+#define SARISSA_SYNC_POINT(name)                                                                  \
+  do {                                                                                            \
+    if (::sarissa::SyncPoints::Instance().armed()) ::sarissa::SyncPoints::Instance().Reach(name); \
   } while (false)
 #else
 #define SARISSA_SYNC_POINT(name) \

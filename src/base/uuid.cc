@@ -34,7 +34,8 @@ std::string Uuid::ToString() const {
 }
 
 Result<Uuid> Uuid::Parse(std::string_view text) {
-  if (text.size() != 36) return Error(ErrorKind::kInvalid, "a UUID has 36 characters, '{}' has {}", text, text.size());
+  if (text.size() != 36)
+    return Error(ErrorKind::kInvalid, "a UUID has 36 characters, '{}' has {}", text, text.size());
   Uuid uuid;
   size_t nibble = 0;
   for (size_t i = 0; i < text.size(); ++i) {

@@ -20,7 +20,8 @@ struct Uuid {
   // Accepts the hyphenated form in either case; anything else is kInvalid.
   static Result<Uuid> Parse(std::string_view text);
 
-  // Version 5 (SHA-1) in the OID namespace: how the original derives a shard id from an instance id.
+  // Version 5 (SHA-1) in the OID namespace: how the original derives a shard id from an instance
+  // id.
   static Uuid FromName(std::string_view name);
 
   // Version 4 from 16 random bytes (only the version and variant bits are replaced).

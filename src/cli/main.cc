@@ -16,7 +16,8 @@ constexpr char kDescription[] =
 constexpr char kFooter[] =
     "Try it:\n"
     "  sarissa serve --host 127.0.0.1 --port 3000 --data-dir ./sarissa-data\n"
-    "  curl -s localhost:3000/api/v1/rollouts -H 'content-type: application/json' -d '{\"name\":\"demo\"}'\n"
+    "  curl -s localhost:3000/api/v1/rollouts -H 'content-type: application/json' -d "
+    "'{\"name\":\"demo\"}'\n"
     "  curl -s localhost:3000/api/v1/rollouts/demo/records -H 'content-type: application/json' \\\n"
     "       -d '{\"records\":[{\"id\":\"1\",\"rollout_id\":\"r\",\"content\":\"hello\"}]}'\n"
     "  curl -s localhost:3000/api/v1/rollouts/demo/records\n"
@@ -41,7 +42,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   CLI::App* serve = app.add_subcommand("serve", "Serve the stores of a data directory over HTTP");
   serve->footer(
-      "SIGTERM or SIGINT drains: requests in flight end, every store is flushed. A second signal ends at once.");
+      "SIGTERM or SIGINT drains: requests in flight end, every store is flushed. A second signal "
+      "ends at once.");
   sarissa::cli::ServeOptions options;
   sarissa::cli::ServeFlags flags(*serve, options);
 

@@ -46,15 +46,18 @@ void WarnAbout(const ServeOptions& options) {
   }
   if (options.log_sync == "none") {
     warn("log_sync_none",
-         "--log-sync=none: acknowledged rows may be lost when the machine stops; for scratch data only");
+         "--log-sync=none: acknowledged rows may be lost when the machine stops; for scratch data "
+         "only");
   }
   if (options.flush_interval_secs == 0) {
     warn("flush_interval_zero",
-         "flush interval 0: other servers see rows only after a full memtable, an eviction or a shutdown");
+         "flush interval 0: other servers see rows only after a full memtable, an eviction or a "
+         "shutdown");
   }
   if (options.http.host == "0.0.0.0" || options.http.host == "::") {
     warn("no_authentication",
-         "no authentication: whoever reaches this port, on any interface, may read and delete everything");
+         "no authentication: whoever reaches this port, on any interface, may read and delete "
+         "everything");
   }
 }
 
@@ -66,11 +69,11 @@ Result<engine::CatalogOptions> CatalogOptionsFor(const ServeOptions& options) {
   result.flush_interval = std::chrono::seconds(options.flush_interval_secs);
   result.flush_fail_deadline = std::chrono::seconds(options.flush_fail_deadline_secs);
   result.memtable_bytes = static_cast<int64_t>(options.memtable_bytes);
-  result.cache_capacity = options.cache_capacity;
   return result;
 }
 
-// Runs until the server has drained; the first signal starts the drain, the second ends the process.
+// Runs until the server has drained; the first signal starts the drain, the second ends the
+// process.
 Status RunUntilSignal(server::Server& server) {
   boost::asio::io_context context;
   boost::asio::signal_set signals(context, SIGTERM, SIGINT);
@@ -105,9 +108,9 @@ int Serve(const ServeOptions& options) {
   server::SetLogLevel(server::ParseLogLevel(options.log_level));
   WarnAbout(options);
   if (options.data_dir.find("://") != std::string::npos) {
-    return Failed("start_failed", Error(ErrorKind::kUnsupported,
-                                        "--data-dir {}: only local directories are supported",
-                                        options.data_dir));
+    return Failed("start_failed",
+                  Error(ErrorKind::kUnsupported,
+                        "--data-dir {}: only local directories are supported", options.data_dir));
   }
   std::signal(SIGPIPE, SIG_IGN);
   server::PrometheusMetrics metrics;
@@ -116,7 +119,8 @@ int Serve(const ServeOptions& options) {
   env_options.cpu_threads = options.cpu_threads;
   env_options.memory_limit = options.memory_limit > 0 ? static_cast<int64_t>(options.memory_limit)
                                                       : env::MemoryOfMachine() / 2;
-  env_options.sync_mode = options.log_sync == "none" ? env::SyncMode::kNone : env::SyncMode::kAlways;
+  env_options.sync_mode =
+      options.log_sync == "none" ? env::SyncMode::kNone : env::SyncMode::kAlways;
   env::PosixEnv machine(env_options, metrics);
   const env::Env& env = machine.env();
 
@@ -148,8 +152,8 @@ int Serve(const ServeOptions& options) {
 
   const Status drained = RunUntilSignal(**server);
   if (!drained.ok()) Failed("drain_failed", drained);
-  const Status closed = Shutdown(std::move(*server), **catalog,
-                                 std::chrono::seconds(options.shutdown_deadline_secs));
+  const Status closed =
+      Shutdown(std::move(*server), **catalog, std::chrono::seconds(options.shutdown_deadline_secs));
   if (!closed.ok()) return Failed("rows_only_in_log", closed);
   LogLine(LogLevel::kInfo, "stopped");
   return drained.ok() ? 0 : 1;

@@ -5,8 +5,8 @@
 
 namespace sarissa::cli {
 
-// The exit code: 0 after a clean stop, 1 when starting failed or rows are only in the log at the end. A second signal ends the
-// process at once.
+// The exit code: 0 after a clean stop, 1 when starting failed or rows are only in the log at the
+// end. A second signal ends the process at once.
 int Serve(const ServeOptions& options);
 
 }  // namespace sarissa::cli

@@ -34,7 +34,8 @@ void ServeFlags::AddServing(CLI::App& app) {
   app.add_option("--io-threads", options_.http.io_threads, "Threads that serve sockets")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
-  app.add_option("--storage-threads", options_.storage_threads, "Threads for file and network calls")
+  app.add_option("--storage-threads", options_.storage_threads,
+                 "Threads for file and network calls")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   app.add_option("--cpu-threads", options_.cpu_threads,
@@ -70,17 +71,19 @@ void ServeFlags::AddStorage(CLI::App& app) {
                  "Names the shard this process writes; two live processes must not share one. "
                  "Else $HOSTNAME, else 'default'")
       ->envname("INSTANCE_ID");
-  app.add_option("--memory-limit", options_.memory_limit,
-                 "Memory for requests and memtables (512MB, 4GB); 0 is half of what the process may use. "
-                 "Over it callers get 503")
+  app.add_option(
+         "--memory-limit", options_.memory_limit,
+         "Memory for requests and memtables (512MB, 4GB); 0 is half of what the process may use. "
+         "Over it callers get 503")
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
   app.add_option("--log-sync", options_.log_sync,
                  "always: an acknowledged row survives power loss. none: for scratch data")
       ->check(CLI::IsMember({"always", "none"}))
       ->capture_default_str();
-  app.add_option("--rollout-flush-interval-secs", options_.flush_interval_secs,
-                 "Rows are flushed to a generation at this age; 0 flushes by size and at shutdown only")
+  app.add_option(
+         "--rollout-flush-interval-secs", options_.flush_interval_secs,
+         "Rows are flushed to a generation at this age; 0 flushes by size and at shutdown only")
       ->envname("ROLLOUT_FLUSH_INTERVAL_SECS")
       ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 31))
       ->capture_default_str();
@@ -91,10 +94,6 @@ void ServeFlags::AddStorage(CLI::App& app) {
   app.add_option("--memtable-bytes", options_.memtable_bytes, "A memtable of this size is flushed")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(uint64_t{64} << 10, uint64_t{1} << 40))
-      ->capture_default_str();
-  app.add_option("--rollout-cache-capacity", options_.cache_capacity,
-                 "Open store handles at most; 0 is 2000")
-      ->envname("ROLLOUT_CACHE_CAPACITY")
       ->capture_default_str();
 }
 
@@ -108,10 +107,11 @@ void ServeFlags::AddIgnored(CLI::App& app, const std::string& flag, const std::s
 void ServeFlags::AddWithoutEffect(CLI::App& app) {
   for (const char* name :
        {"rollout-cleanup-interval-secs", "rollout-cleanup-min-generations",
-        "rollout-merge-after-generations", "rollout-merge-max-generations", "rollout-merge-max-bytes",
-        "rollout-merge-memory-bytes", "rollout-merge-concurrency",
-        "rollout-wal-pending-warn-generations", "rollout-wal-pending-max-generations",
-        "rollout-cache-bytes", "rollout-max-inflight-blob-bytes", "rollout-large-blob-log-bytes",
+        "rollout-merge-after-generations", "rollout-merge-max-generations",
+        "rollout-merge-max-bytes", "rollout-merge-memory-bytes", "rollout-merge-concurrency",
+        "rollout-cache-capacity", "rollout-wal-pending-warn-generations",
+        "rollout-wal-pending-max-generations", "rollout-cache-bytes",
+        "rollout-max-inflight-blob-bytes", "rollout-large-blob-log-bytes",
         "merge-execution-timeout-secs", "merge-queue-timeout-secs", "merge-idle-timeout-secs"}) {
     std::string variable(name);
     for (char& c : variable) {
@@ -131,7 +131,6 @@ void ServeFlags::AddWithoutEffect(CLI::App& app) {
 void ServeFlags::Finish() {
   if (options_.instance_id.empty()) options_.instance_id = Variable("HOSTNAME");
   if (options_.instance_id.empty()) options_.instance_id = "default";
-  if (options_.cache_capacity == 0) options_.cache_capacity = 2000;
   options_.http.body_idle_timeout = std::chrono::seconds(options_.body_idle_timeout_secs);
   options_.http.write_stall_timeout = std::chrono::seconds(options_.response_idle_secs);
   options_.without_effect.clear();

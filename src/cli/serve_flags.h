@@ -1,5 +1,5 @@
-// The flags and environment variables of `sarissa serve`. Names and defaults are those of the original server where it has
-// them; a variable that is set but empty counts as unset.
+// The flags and environment variables of `sarissa serve`. Names and defaults are those of the
+// original server where it has them; a variable that is set but empty counts as unset.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -25,7 +25,6 @@ struct ServeOptions {
   uint64_t flush_interval_secs = 30;
   uint64_t flush_fail_deadline_secs = 60;
   uint64_t memtable_bytes = 64 << 20;
-  uint64_t cache_capacity = 2000;
   uint64_t shutdown_deadline_secs = 60;
   uint64_t body_idle_timeout_secs = 120;
   uint64_t response_idle_secs = 120;

@@ -1,6 +1,7 @@
 // All tables of one data directory: the registry, the open handles, the flush sweeper.
 //
-// Thread safe. Calls block on the object store and belong on the storage executor, except where they return a Future.
+// Thread safe. Calls block on the object store and belong on the storage executor, except where
+// they return a Future.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,8 @@ struct CatalogOptions {
   std::string registry_path = "_registry.rollout.lance";
   // A table lives in `<name><table_suffix>`.
   std::string table_suffix = ".rollout.lance";
-  // Prefix of the `uri` that callers see and the registry holds: the data directory as it was given, with a trailing '/'.
+  // Prefix of the `uri` that callers see and the registry holds: the data directory as it was
+  // given, with a trailing '/'.
   std::string uri_prefix;
   // Schema of every table.
   lance::Schema schema;
@@ -33,14 +35,13 @@ struct CatalogOptions {
   // Decides the shard that this process writes.
   std::string instance_id = "default";
 
-  // A memtable is frozen and flushed when its rows are this old (0 = never by age), or when it reaches the size.
+  // A memtable is frozen and flushed when its rows are this old (0 = never by age), or when it
+  // reaches the size.
   env::Duration flush_interval = std::chrono::seconds(30);
   int64_t memtable_bytes = 64 << 20;
   int64_t memtable_rows = 100'000;
   // A flush that keeps failing makes the shard failed after this.
   env::Duration flush_fail_deadline = std::chrono::seconds(60);
-  // Open handles kept at most.
-  uint64_t cache_capacity = 2000;
 };
 
 struct TableInfo {
@@ -53,23 +54,27 @@ class Catalog {
  public:
   virtual ~Catalog() = default;
 
-  // Opens or creates the registry; opens no table. `store` and `env` outlive the catalog and every table.
-  static Result<std::shared_ptr<Catalog>> Open(object_store::ObjectStore& store, const env::Env& env, CatalogOptions options);
+  // Opens or creates the registry; opens no table. `store` and `env` outlive the catalog and every
+  // table.
+  static Result<std::shared_ptr<Catalog>> Open(object_store::ObjectStore& store,
+                                               const env::Env& env, CatalogOptions options);
 
   // kAlreadyExists when registered. Adopts a table that is on disk without a registry row.
   virtual Result<std::shared_ptr<Table>> Create(const std::string& name) = 0;
-  // kNotFound when not registered. Opens the table if it is cold (replaying its log); concurrent first touches share one open.
+  // kNotFound when not registered. Opens the table if it is cold (replaying its log); concurrent
+  // first touches share one open.
   virtual Result<std::shared_ptr<Table>> Find(const std::string& name) = 0;
   // All registered tables, ascending by name.
   virtual Result<std::vector<TableInfo>> List() = 0;
-  // Stops the writer, removes the files, then the registry row. kNotFound when not registered. May be repeated after a failure.
+  // Stops the writer, removes the files, then the registry row. kNotFound when not registered. May
+  // be repeated after a failure.
   virtual Status Delete(const std::string& name) = 0;
 
   virtual std::string UriOf(const std::string& name) const = 0;
   virtual uint64_t open_tables() const = 0;
 
-  // Seals and flushes every open table and stops; after it every call fails with kCancelled. The result names the tables
-  // whose rows are only in the log.
+  // Seals and flushes every open table and stops; after it every call fails with kCancelled. The
+  // result names the tables whose rows are only in the log.
   virtual Status Close(env::Duration deadline) = 0;
 };
 

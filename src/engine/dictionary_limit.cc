@@ -24,17 +24,19 @@ DictionaryLimit::DictionaryLimit(const arrow::Schema& schema) {
   for (const auto& field : schema.fields()) {
     if (field->type()->id() != arrow::Type::DICTIONARY) continue;
     const auto& type = static_cast<const arrow::DictionaryType&>(*field->type());
-    if (type.index_type()->id() == arrow::Type::INT8 && type.value_type()->id() == arrow::Type::STRING) {
+    if (type.index_type()->id() == arrow::Type::INT8 &&
+        type.value_type()->id() == arrow::Type::STRING) {
       columns_.push_back(field->name());
     }
   }
 }
 
-Result<DictionaryLimit::Verdict> DictionaryLimit::Admit(const std::vector<std::shared_ptr<arrow::RecordBatch>>& batches,
-                                                        uint64_t stored_rows) {
+Result<DictionaryLimit::Verdict> DictionaryLimit::Admit(
+    const std::vector<std::shared_ptr<arrow::RecordBatch>>& batches, uint64_t stored_rows) {
   Values incoming;
   for (const auto& batch : batches) {
-    for (const std::string& name : columns_) CollectUsed(*batch->GetColumnByName(name), incoming[name]);
+    for (const std::string& name : columns_)
+      CollectUsed(*batch->GetColumnByName(name), incoming[name]);
   }
   const std::scoped_lock lock(mutex_);
   for (const auto& [name, values] : incoming) {
@@ -43,10 +45,13 @@ Result<DictionaryLimit::Verdict> DictionaryLimit::Admit(const std::vector<std::s
     for (const std::string& value : values) fresh += known.contains(value) ? 0 : 1;
     if (fresh == 0) continue;
     if (known.size() + fresh > kMaxDictionaryValues) {
-      return Error(ErrorKind::kInvalid, "column {}: a store holds at most {} distinct values, this append would make it {}",
-                   name, kMaxDictionaryValues, known.size() + fresh);
+      return Error(
+          ErrorKind::kInvalid,
+          "column {}: a store holds at most {} distinct values, this append would make it {}", name,
+          kMaxDictionaryValues, known.size() + fresh);
     }
-    if (!complete_ && stored_rows + known.size() + fresh > kMaxDictionaryValues) return Verdict::kNeedsStored;
+    if (!complete_ && stored_rows + known.size() + fresh > kMaxDictionaryValues)
+      return Verdict::kNeedsStored;
   }
   for (auto& [name, values] : incoming) known_[name].merge(values);
   return Verdict::kAdmitted;

@@ -21,7 +21,10 @@ class EngineCatalog final : public Catalog, public std::enable_shared_from_this<
  public:
   EngineCatalog(object_store::ObjectStore& store, const env::Env& env, CatalogOptions options,
                 std::unique_ptr<Registry> registry)
-      : store_(store), env_(env), options_(std::make_shared<const CatalogOptions>(std::move(options))), registry_(std::move(registry)) {}
+      : store_(store),
+        env_(env),
+        options_(std::make_shared<const CatalogOptions>(std::move(options))),
+        registry_(std::move(registry)) {}
 
   void StartSweeper() { ScheduleSweep(); }
 
@@ -35,7 +38,8 @@ class EngineCatalog final : public Catalog, public std::enable_shared_from_this<
     // Tells a table from one of the same name that was deleted before it.
     create.config["sarissa.incarnation"] = env_.random->NextUuid().ToString();
     auto made = lance::Table::Create({&store_, &env_}, path, options_->schema, create);
-    // Files without a registry row: an earlier create stopped half way, or other software made the table. It is adopted.
+    // Files without a registry row: an earlier create stopped half way, or other software made the
+    // table. It is adopted.
     if (!made.ok() && !Is(made.status(), ErrorKind::kAlreadyExists)) return made.status();
     ARROW_ASSIGN_OR_RAISE(auto table, EngineTable::Open(store_, env_, options_, name, path));
     const auto now = env_.clock->WallNow().time_since_epoch();
@@ -65,7 +69,8 @@ class EngineCatalog final : public Catalog, public std::enable_shared_from_this<
     auto table = EngineTable::Open(store_, env_, options_, name, PathOf(name));
     if (!table.ok()) {
       // A registered store whose files are missing is damage, not an unknown name.
-      if (Is(table.status(), ErrorKind::kNotFound)) return WithKind(table.status(), ErrorKind::kCorrupt);
+      if (Is(table.status(), ErrorKind::kNotFound))
+        return WithKind(table.status(), ErrorKind::kCorrupt);
       return table.status();
     }
     return Publish(name, *std::move(table));
@@ -97,13 +102,16 @@ class EngineCatalog final : public Catalog, public std::enable_shared_from_this<
     }
     if (table != nullptr) {
       const auto stopped = table->Close(memwal::CloseMode::kDiscard).Wait(kQuiesceTimeout);
-      if (!stopped.ok()) return Annotate(stopped.status(), "the writer of store '" + name + "' does not stop");
+      if (!stopped.ok())
+        return Annotate(stopped.status(), "the writer of store '" + name + "' does not stop");
     }
     ARROW_RETURN_NOT_OK(store_.DeletePrefix(PathOf(name) + "/"));
     return registry_->Remove(name);
   }
 
-  std::string UriOf(const std::string& name) const override { return options_->uri_prefix + PathOf(name); }
+  std::string UriOf(const std::string& name) const override {
+    return options_->uri_prefix + PathOf(name);
+  }
 
   uint64_t open_tables() const override {
     const std::scoped_lock lock(mutex_);
@@ -139,8 +147,8 @@ class EngineCatalog final : public Catalog, public std::enable_shared_from_this<
     std::shared_ptr<EngineTable> table;
     uint64_t last_use = 0;
   };
-  // Create, first open and delete of one name take turns; held across I/O, the only thing that is (S11). The turn ends when the
-  // object dies.
+  // Create, first open and delete of one name take turns; held across I/O, the only thing that is
+  // (S11). The turn ends when the object dies.
   using Turn = std::shared_ptr<void>;
 
   static Status Closed() { return Error(ErrorKind::kCancelled, "the server is shutting down"); }
@@ -169,12 +177,14 @@ class EngineCatalog final : public Catalog, public std::enable_shared_from_this<
       }
       const auto ended = running.Wait(kOpenTimeout);
       if (!ended.ok() && Is(ended.status(), ErrorKind::kDeadline)) {
-        return Error(ErrorKind::kDeadline, "store '{}' is being opened or deleted for too long", name);
+        return Error(ErrorKind::kDeadline, "store '{}' is being opened or deleted for too long",
+                     name);
       }
     }
   }
 
-  Result<std::shared_ptr<Table>> Publish(const std::string& name, std::shared_ptr<EngineTable> table) {
+  Result<std::shared_ptr<Table>> Publish(const std::string& name,
+                                         std::shared_ptr<EngineTable> table) {
     const std::scoped_lock lock(mutex_);
     if (closed_) return Closed();
     tables_[name] = {table, ++uses_};
@@ -183,7 +193,8 @@ class EngineCatalog final : public Catalog, public std::enable_shared_from_this<
 
   void ScheduleSweep() {
     const bool by_age = options_->flush_interval.count() > 0;
-    const env::Duration period = by_age ? std::min(kSweepPeriod, options_->flush_interval) : kSweepPeriod;
+    const env::Duration period =
+        by_age ? std::min(kSweepPeriod, options_->flush_interval) : kSweepPeriod;
     const std::scoped_lock lock(mutex_);
     if (closed_) return;
     sweep_timer_ = env_.storage->PostAfter(period, [weak = weak_from_this()] {
@@ -208,7 +219,8 @@ class EngineCatalog final : public Catalog, public std::enable_shared_from_this<
     const bool pressure = UnderMemoryPressure();
     for (const auto& table : tables) {
       const auto oldest = table->oldest_unflushed();
-      if (oldest && (pressure || (by_age && now - *oldest >= options_->flush_interval))) table->SealForAge();
+      if (oldest && (pressure || (by_age && now - *oldest >= options_->flush_interval)))
+        table->SealForAge();
     }
     ScheduleSweep();
   }
@@ -229,9 +241,11 @@ class EngineCatalog final : public Catalog, public std::enable_shared_from_this<
 
 }  // namespace
 
-Result<std::shared_ptr<Catalog>> Catalog::Open(object_store::ObjectStore& store, const env::Env& env, CatalogOptions options) {
+Result<std::shared_ptr<Catalog>> Catalog::Open(object_store::ObjectStore& store,
+                                               const env::Env& env, CatalogOptions options) {
   ARROW_ASSIGN_OR_RAISE(auto registry, Registry::Open({&store, &env}, options.registry_path));
-  auto catalog = std::make_shared<EngineCatalog>(store, env, std::move(options), std::move(registry));
+  auto catalog =
+      std::make_shared<EngineCatalog>(store, env, std::move(options), std::move(registry));
   catalog->StartSweeper();
   return std::shared_ptr<Catalog>(std::move(catalog));
 }

@@ -11,7 +11,8 @@
 namespace sarissa::engine {
 namespace {
 
-// A merge by another process may remove a generation between reading the shard manifest and opening it.
+// A merge by another process may remove a generation between reading the shard manifest and opening
+// it.
 constexpr int kSnapshotTries = 4;
 
 }  // namespace
@@ -24,7 +25,8 @@ struct EngineTable::PendingAppend {
 };
 
 EngineTable::EngineTable(object_store::ObjectStore& store, const env::Env& env,
-                         std::shared_ptr<const CatalogOptions> options, std::string name, std::string path)
+                         std::shared_ptr<const CatalogOptions> options, std::string name,
+                         std::string path)
     : store_(store),
       env_(env),
       options_(std::move(options)),
@@ -32,9 +34,10 @@ EngineTable::EngineTable(object_store::ObjectStore& store, const env::Env& env,
       path_(std::move(path)),
       shard_(ShardId::FromName(options_->instance_id)) {}
 
-Result<std::shared_ptr<EngineTable>> EngineTable::Open(object_store::ObjectStore& store, const env::Env& env,
-                                                       std::shared_ptr<const CatalogOptions> options,
-                                                       const std::string& name, const std::string& path) {
+Result<std::shared_ptr<EngineTable>> EngineTable::Open(
+    object_store::ObjectStore& store, const env::Env& env,
+    std::shared_ptr<const CatalogOptions> options, const std::string& name,
+    const std::string& path) {
   std::shared_ptr<EngineTable> table(new EngineTable(store, env, std::move(options), name, path));
   ARROW_RETURN_NOT_OK(table->OpenTable());
   return table;
@@ -44,7 +47,8 @@ Status EngineTable::OpenTable() {
   ARROW_ASSIGN_OR_RAISE(base_, lance::Table::Open({&store_, &env_}, path_));
   const auto key = base_->schema().PrimaryKey();
   if (key.size() != 1) {
-    return Error(ErrorKind::kUnsupported, "{} has {} primary key columns; one is supported", path_, key.size());
+    return Error(ErrorKind::kUnsupported, "{} has {} primary key columns; one is supported", path_,
+                 key.size());
   }
   key_column_ = key.front();
   ARROW_RETURN_NOT_OK(CheckSchema());
@@ -57,27 +61,33 @@ Status EngineTable::OpenTable() {
   }
   ARROW_ASSIGN_OR_RAISE(const bool unflushed, LogHasUnflushedRows());
   if (!unflushed) return Status::OK();
-  return EnsureWriter().Get().status();  // nobody else knows this table yet, so it opens here and now
+  return EnsureWriter()
+      .Get()
+      .status();  // nobody else knows this table yet, so it opens here and now
 }
 
-// A table that another version made may lack columns, or have others: refused by name before a row is lost in it.
+// A table that another version made may lack columns, or have others: refused by name before a row
+// is lost in it.
 Status EngineTable::CheckSchema() const {
   const arrow::Schema& expected = *options_->schema.arrow_schema();
   const arrow::Schema& found = *base_->schema().arrow_schema();
   for (int i = 0; i < std::max(expected.num_fields(), found.num_fields()); ++i) {
     if (i >= found.num_fields()) {
-      return Error(ErrorKind::kUnsupported, "{} has no column '{}'", path_, expected.field(i)->name());
+      return Error(ErrorKind::kUnsupported, "{} has no column '{}'", path_,
+                   expected.field(i)->name());
     }
     if (i >= expected.num_fields() || found.field(i)->name() != expected.field(i)->name() ||
         !found.field(i)->type()->Equals(*expected.field(i)->type())) {
-      return Error(ErrorKind::kUnsupported, "{}: column {} is '{}' of type {}, which this server does not write", path_, i,
+      return Error(ErrorKind::kUnsupported,
+                   "{}: column {} is '{}' of type {}, which this server does not write", path_, i,
                    found.field(i)->name(), found.field(i)->type()->ToString());
     }
   }
   return Status::OK();
 }
 
-// Rows above the replay cursor were acknowledged by an earlier process with this instance id and must be visible at once.
+// Rows above the replay cursor were acknowledged by an earlier process with this instance id and
+// must be visible at once.
 Result<bool> EngineTable::LogHasUnflushedRows() {
   const memwal::ShardManifestStore manifests(store_, path_, shard_);
   ARROW_ASSIGN_OR_RAISE(const auto manifest, manifests.ReadNewest());
@@ -99,7 +109,8 @@ env::Future<std::shared_ptr<memwal::ShardWriter>> EngineTable::EnsureWriter() {
   env::Promise<std::shared_ptr<memwal::ShardWriter>> promise;
   {
     const std::scoped_lock lock(mutex_);
-    if (closed_) return WriterFuture::Ready(Error(ErrorKind::kCancelled, "table {} is closing", name_));
+    if (closed_)
+      return WriterFuture::Ready(Error(ErrorKind::kCancelled, "table {} is closing", name_));
     if (writer_ != nullptr) return WriterFuture::Ready(writer_);
     if (writer_opening_.valid()) return writer_opening_;
     writer_opening_ = promise.future();
@@ -125,21 +136,24 @@ env::Future<std::shared_ptr<memwal::ShardWriter>> EngineTable::EnsureWriter() {
   return promise.future();
 }
 
-env::Future<AppendReceipt> EngineTable::Append(std::vector<std::shared_ptr<arrow::RecordBatch>> batches,
-                                               env::Reservation charge) {
+env::Future<AppendReceipt> EngineTable::Append(
+    std::vector<std::shared_ptr<arrow::RecordBatch>> batches, env::Reservation charge) {
   std::shared_ptr<memwal::ShardWriter> writer;
   {
     const std::scoped_lock lock(mutex_);
     if (closed_) {
-      return env::Future<AppendReceipt>::Ready(Error(ErrorKind::kCancelled, "table {} is closing", name_));
+      return env::Future<AppendReceipt>::Ready(
+          Error(ErrorKind::kCancelled, "table {} is closing", name_));
     }
     writer = writer_;
   }
   if (writer != nullptr) {
-    // An upper bound that forces the slow path only when unknown values come to a table with more rows than the limit.
+    // An upper bound that forces the slow path only when unknown values come to a table with more
+    // rows than the limit.
     const auto verdict = dictionary_limit_->Admit(batches, kMaxDictionaryValues);
     if (!verdict.ok()) return env::Future<AppendReceipt>::Ready(verdict.status());
-    if (*verdict == DictionaryLimit::Verdict::kAdmitted) return AppendWith(writer, batches, std::move(charge));
+    if (*verdict == DictionaryLimit::Verdict::kAdmitted)
+      return AppendWith(writer, batches, std::move(charge));
   }
   auto append = std::make_shared<PendingAppend>();
   append->batches = std::move(batches);
@@ -155,7 +169,8 @@ void EngineTable::AppendSlow(std::shared_ptr<PendingAppend> append) {
     const Status admitted = self->AdmitSlow(append->batches);
     if (!admitted.ok()) return append->promise.Set(admitted);
     self->AppendWith(*writer, append->batches, std::move(append->charge))
-        .Then(*self->env_.storage, [append](const Result<AppendReceipt>& receipt) { append->promise.Set(receipt); });
+        .Then(*self->env_.storage,
+              [append](const Result<AppendReceipt>& receipt) { append->promise.Set(receipt); });
   });
 }
 
@@ -166,9 +181,9 @@ Status EngineTable::AdmitSlow(const std::vector<std::shared_ptr<arrow::RecordBat
   return dictionary_limit_->Admit(batches, 0).status();
 }
 
-env::Future<AppendReceipt> EngineTable::AppendWith(const std::shared_ptr<memwal::ShardWriter>& writer,
-                                                   const std::vector<std::shared_ptr<arrow::RecordBatch>>& batches,
-                                                   env::Reservation charge) {
+env::Future<AppendReceipt> EngineTable::AppendWith(
+    const std::shared_ptr<memwal::ShardWriter>& writer,
+    const std::vector<std::shared_ptr<arrow::RecordBatch>>& batches, env::Reservation charge) {
   std::vector<std::shared_ptr<arrow::RecordBatch>> stored;
   stored.reserve(batches.size());
   for (const auto& batch : batches) {
@@ -179,7 +194,8 @@ env::Future<AppendReceipt> EngineTable::AppendWith(const std::shared_ptr<memwal:
   auto promise = std::make_shared<env::Promise<AppendReceipt>>();
   env::Future<AppendReceipt> future = promise->future();
   writer->Append(std::move(stored), std::move(charge))
-      .Then(*env_.storage, [promise, version = version(), shard = shard_](const Result<memwal::AppendResult>& result) {
+      .Then(*env_.storage, [promise, version = version(),
+                            shard = shard_](const Result<memwal::AppendResult>& result) {
         if (!result.ok()) return promise->Set(result.status());
         promise->Set(AppendReceipt{version, shard, result->position});
       });
@@ -231,14 +247,14 @@ env::Future<FlushReport> EngineTable::Flush() {
   auto promise = std::make_shared<env::Promise<FlushReport>>();
   env::Future<FlushReport> future = promise->future();
   fence.Wait(*env_.storage)
-      .Then(*env_.storage,
-            [promise, sealed = fence.sealed_generation()](const Result<memwal::FlushOutcome>& outcome) {
-              if (!outcome.ok()) return promise->Set(outcome.status());
-              FlushReport report;
-              report.sealed_generation = sealed;
-              if (sealed) report.rows = outcome->rows;
-              promise->Set(report);
-            });
+      .Then(*env_.storage, [promise, sealed = fence.sealed_generation()](
+                               const Result<memwal::FlushOutcome>& outcome) {
+        if (!outcome.ok()) return promise->Set(outcome.status());
+        FlushReport report;
+        report.sealed_generation = sealed;
+        if (sealed) report.rows = outcome->rows;
+        promise->Set(report);
+      });
   return future;
 }
 
@@ -257,7 +273,8 @@ void EngineTable::SealForAge() {
     const std::scoped_lock lock(mutex_);
     writer = writer_;
   }
-  // Nobody waits here: what becomes of the flush shows in the writer's state, in fences and in health.
+  // Nobody waits here: what becomes of the flush shows in the writer's state, in fences and in
+  // health.
   if (writer != nullptr) (void)writer->Seal();
 }
 
@@ -277,7 +294,8 @@ Result<std::vector<ShardId>> EngineTable::ListShards() {
   ARROW_ASSIGN_OR_RAISE(const object_store::Listing listing, store_.List(prefix, {}));
   std::vector<ShardId> shards;
   for (const std::string& folder : listing.folders) {
-    const auto shard = ShardId::Parse(std::string_view(folder).substr(prefix.size(), folder.size() - prefix.size() - 1));
+    const auto shard = ShardId::Parse(
+        std::string_view(folder).substr(prefix.size(), folder.size() - prefix.size() - 1));
     if (shard.ok()) shards.push_back(*shard);  // anything else in there is not a shard
   }
   std::sort(shards.begin(), shards.end());
@@ -288,7 +306,8 @@ Result<std::vector<pb::mem_wal::SsTable>> EngineTable::ReadForeign(const ShardId
   ShardManifestVersion known;
   {
     const std::scoped_lock lock(mutex_);
-    if (const auto found = foreign_.find(shard); found != foreign_.end()) known = found->second.known;
+    if (const auto found = foreign_.find(shard); found != foreign_.end())
+      known = found->second.known;
   }
   const memwal::ShardManifestStore manifests(store_, path_, shard);
   if (known.value() != 0) {
@@ -339,25 +358,27 @@ Result<std::vector<EngineTable::Tier>> EngineTable::ReadTiers() {
     tiers.push_back(std::move(tier));
   }
   if (writer != nullptr && !own_listed) {
-    return Error(ErrorKind::kNotFound, "table {}: the shard's folder is gone; the table was deleted", name_);
+    return Error(ErrorKind::kNotFound,
+                 "table {}: the shard's folder is gone; the table was deleted", name_);
   }
   return tiers;
 }
 
-Result<std::shared_ptr<GenerationReader>> EngineTable::OpenGeneration(const ShardId& shard,
-                                                                      const pb::mem_wal::SsTable& generation) {
+Result<std::shared_ptr<GenerationReader>> EngineTable::OpenGeneration(
+    const ShardId& shard, const pb::mem_wal::SsTable& generation) {
   const std::string folder = memwal::ShardPrefix(path_, shard) + generation.path();
   {
     const std::scoped_lock lock(mutex_);
-    if (const auto found = generations_.find(folder); found != generations_.end()) return found->second;
+    if (const auto found = generations_.find(folder); found != generations_.end())
+      return found->second;
   }
   ARROW_ASSIGN_OR_RAISE(auto reader, GenerationReader::Open({&store_, &env_}, folder, key_column_));
   const std::scoped_lock lock(mutex_);
   return generations_.try_emplace(folder, std::move(reader)).first->second;
 }
 
-Result<std::shared_ptr<const GenerationKeyMap>> EngineTable::KeyMapFor(const std::vector<Source>& sources,
-                                                                       std::string identity) {
+Result<std::shared_ptr<const GenerationKeyMap>> EngineTable::KeyMapFor(
+    const std::vector<Source>& sources, std::string identity) {
   {
     const std::scoped_lock lock(mutex_);
     if (key_map_ != nullptr && key_map_identity_ == identity) return key_map_;
@@ -370,8 +391,8 @@ Result<std::shared_ptr<const GenerationKeyMap>> EngineTable::KeyMapFor(const std
 }
 
 Result<std::shared_ptr<const Snapshot>> EngineTable::TrySnapshot() {
-  // The shards first, then the base: a merge commits the base before it drains the shard, so what the shards do not show any more
-  // is in the base that is read after them.
+  // The shards first, then the base: a merge commits the base before it drains the shard, so what
+  // the shards do not show any more is in the base that is read after them.
   ARROW_ASSIGN_OR_RAISE(std::vector<Tier> tiers, ReadTiers());
   std::shared_ptr<lance::Table> base;
   {
@@ -389,7 +410,8 @@ Result<std::shared_ptr<const Snapshot>> EngineTable::TrySnapshot() {
   for (Tier& tier : tiers) {
     const auto watermark = merged.find(tier.shard);
     for (const auto& generation : tier.generations) {
-      if (watermark != merged.end() && Generation(generation.generation()) <= watermark->second) continue;
+      if (watermark != merged.end() && Generation(generation.generation()) <= watermark->second)
+        continue;
       ARROW_ASSIGN_OR_RAISE(auto reader, OpenGeneration(tier.shard, generation));
       const std::string folder = memwal::ShardPrefix(path_, tier.shard) + generation.path();
       // The position of a source is part of what the key map holds.
@@ -397,9 +419,11 @@ Result<std::shared_ptr<const Snapshot>> EngineTable::TrySnapshot() {
       in_use.emplace(folder, reader);
       snapshot->sources.push_back({nullptr, std::move(reader), std::nullopt});
     }
-    for (auto& memtable : tier.memtables) snapshot->sources.push_back({nullptr, nullptr, std::move(memtable)});
+    for (auto& memtable : tier.memtables)
+      snapshot->sources.push_back({nullptr, nullptr, std::move(memtable)});
   }
-  ARROW_ASSIGN_OR_RAISE(snapshot->generation_keys, KeyMapFor(snapshot->sources, std::move(identity)));
+  ARROW_ASSIGN_OR_RAISE(snapshot->generation_keys,
+                        KeyMapFor(snapshot->sources, std::move(identity)));
   const std::scoped_lock lock(mutex_);
   if (base_->version() < base->version()) base_ = base;
   if (generations_.size() > in_use.size() + 16) generations_ = std::move(in_use);
@@ -408,7 +432,8 @@ Result<std::shared_ptr<const Snapshot>> EngineTable::TrySnapshot() {
 
 Result<std::shared_ptr<const Snapshot>> EngineTable::TakeSnapshot() {
   Result<std::shared_ptr<const Snapshot>> snapshot = TrySnapshot();
-  for (int tries = 1; tries < kSnapshotTries && Is(snapshot.status(), ErrorKind::kNotFound); ++tries) {
+  for (int tries = 1; tries < kSnapshotTries && Is(snapshot.status(), ErrorKind::kNotFound);
+       ++tries) {
     snapshot = TrySnapshot();
   }
   return snapshot;
@@ -419,8 +444,8 @@ Result<std::unique_ptr<lance::BatchStream>> EngineTable::Scan(const ReadOptions&
   return MergeScan(std::move(snapshot), user_schema_, options);
 }
 
-Result<std::shared_ptr<arrow::RecordBatch>> EngineTable::Get(std::string_view key,
-                                                             const std::optional<std::vector<std::string>>& columns) {
+Result<std::shared_ptr<arrow::RecordBatch>> EngineTable::Get(
+    std::string_view key, const std::optional<std::vector<std::string>>& columns) {
   ARROW_ASSIGN_OR_RAISE(const auto snapshot, TakeSnapshot());
   return PointRead(*snapshot, user_schema_, key, columns.value_or(user_schema_->field_names()));
 }

@@ -20,11 +20,14 @@ namespace sarissa::engine {
 
 class EngineTable final : public Table, public std::enable_shared_from_this<EngineTable> {
  public:
-  // `path` is the table's prefix in the store, without a trailing '/'. Blocks. Claims the shard and replays when the log has rows
-  // that are in no generation; otherwise the claim waits for the first append.
-  static Result<std::shared_ptr<EngineTable>> Open(object_store::ObjectStore& store, const env::Env& env,
+  // `path` is the table's prefix in the store, without a trailing '/'. Blocks. Claims the shard and
+  // replays when the log has rows that are in no generation; otherwise the claim waits for the
+  // first append.
+  static Result<std::shared_ptr<EngineTable>> Open(object_store::ObjectStore& store,
+                                                   const env::Env& env,
                                                    std::shared_ptr<const CatalogOptions> options,
-                                                   const std::string& name, const std::string& path);
+                                                   const std::string& name,
+                                                   const std::string& path);
 
   const std::string& name() const override { return name_; }
   TableVersion version() const override;
@@ -33,8 +36,8 @@ class EngineTable final : public Table, public std::enable_shared_from_this<Engi
                                     env::Reservation charge) override;
   env::Future<FlushReport> Flush() override;
   Result<std::unique_ptr<lance::BatchStream>> Scan(const ReadOptions& options) override;
-  Result<std::shared_ptr<arrow::RecordBatch>> Get(std::string_view key,
-                                                  const std::optional<std::vector<std::string>>& columns) override;
+  Result<std::shared_ptr<arrow::RecordBatch>> Get(
+      std::string_view key, const std::optional<std::vector<std::string>>& columns) override;
 
   // Age reference of the oldest row that is in no generation.
   std::optional<env::MonotonicTime> oldest_unflushed() const;
@@ -54,17 +57,18 @@ class EngineTable final : public Table, public std::enable_shared_from_this<Engi
     std::vector<memwal::MemtableView> memtables;
   };
 
-  EngineTable(object_store::ObjectStore& store, const env::Env& env, std::shared_ptr<const CatalogOptions> options,
-              std::string name, std::string path);
+  EngineTable(object_store::ObjectStore& store, const env::Env& env,
+              std::shared_ptr<const CatalogOptions> options, std::string name, std::string path);
 
   Status OpenTable();
   Status CheckSchema() const;
   Result<bool> LogHasUnflushedRows();
-  // The writer, opened by the first caller (inline, it blocks on the store) and awaited by the others.
+  // The writer, opened by the first caller (inline, it blocks on the store) and awaited by the
+  // others.
   env::Future<std::shared_ptr<memwal::ShardWriter>> EnsureWriter();
-  env::Future<AppendReceipt> AppendWith(const std::shared_ptr<memwal::ShardWriter>& writer,
-                                        const std::vector<std::shared_ptr<arrow::RecordBatch>>& batches,
-                                        env::Reservation charge);
+  env::Future<AppendReceipt> AppendWith(
+      const std::shared_ptr<memwal::ShardWriter>& writer,
+      const std::vector<std::shared_ptr<arrow::RecordBatch>>& batches, env::Reservation charge);
   // Opens the writer or reads stored dictionary values first; on the storage executor.
   struct PendingAppend;
   void AppendSlow(std::shared_ptr<PendingAppend> append);
@@ -77,8 +81,10 @@ class EngineTable final : public Table, public std::enable_shared_from_this<Engi
   Result<std::vector<Tier>> ReadTiers();
   Result<std::vector<ShardId>> ListShards();
   Result<std::vector<pb::mem_wal::SsTable>> ReadForeign(const ShardId& shard);
-  Result<std::shared_ptr<GenerationReader>> OpenGeneration(const ShardId& shard, const pb::mem_wal::SsTable& generation);
-  Result<std::shared_ptr<const GenerationKeyMap>> KeyMapFor(const std::vector<Source>& sources, std::string identity);
+  Result<std::shared_ptr<GenerationReader>> OpenGeneration(const ShardId& shard,
+                                                           const pb::mem_wal::SsTable& generation);
+  Result<std::shared_ptr<const GenerationKeyMap>> KeyMapFor(const std::vector<Source>& sources,
+                                                            std::string identity);
 
   object_store::ObjectStore& store_;
   const env::Env& env_;

@@ -1,5 +1,5 @@
-// One generation of one shard, opened for reading: its rows, its keys, its bloom filter. Immutable and thread safe; cached by the
-// table handle while the shard manifest names it.
+// One generation of one shard, opened for reading: its rows, its keys, its bloom filter. Immutable
+// and thread safe; cached by the table handle while the shard manifest names it.
 #pragma once
 
 #include <arrow/array.h>
@@ -27,7 +27,8 @@ struct GenerationKeys {
 class GenerationReader {
  public:
   // `folder` is the generation's path. Opens the table, reads no rows.
-  static Result<std::shared_ptr<GenerationReader>> Open(const lance::TableContext& context, const std::string& folder,
+  static Result<std::shared_ptr<GenerationReader>> Open(const lance::TableContext& context,
+                                                        const std::string& folder,
                                                         std::string key_column);
 
   const lance::Table& table() const { return *table_; }

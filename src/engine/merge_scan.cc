@@ -24,8 +24,8 @@ Status InitializeCompute() {
   return initialized;
 }
 
-Result<std::shared_ptr<arrow::RecordBatch>> KeepRows(const std::shared_ptr<arrow::RecordBatch>& batch,
-                                                     const std::vector<uint8_t>& keep) {
+Result<std::shared_ptr<arrow::RecordBatch>> KeepRows(
+    const std::shared_ptr<arrow::RecordBatch>& batch, const std::vector<uint8_t>& keep) {
   const auto kept = std::count(keep.begin(), keep.end(), uint8_t{1});
   if (kept == batch->num_rows()) return batch;
   // A run of rows shares the batch's buffers.
@@ -44,8 +44,9 @@ Result<std::shared_ptr<arrow::RecordBatch>> KeepRows(const std::shared_ptr<arrow
   context.set_use_threads(false);
   std::vector<std::shared_ptr<arrow::Array>> columns;
   for (const auto& column : batch->columns()) {
-    ARROW_ASSIGN_OR_RAISE(arrow::Datum taken,
-                          arrow::compute::Take(column, rows, arrow::compute::TakeOptions::NoBoundsCheck(), &context));
+    ARROW_ASSIGN_OR_RAISE(
+        arrow::Datum taken,
+        arrow::compute::Take(column, rows, arrow::compute::TakeOptions::NoBoundsCheck(), &context));
     columns.push_back(taken.make_array());
   }
   return arrow::RecordBatch::Make(batch->schema(), kept, std::move(columns));
@@ -56,7 +57,8 @@ Result<std::shared_ptr<arrow::RecordBatch>> Project(const arrow::RecordBatch& ba
   std::vector<std::shared_ptr<arrow::Array>> columns;
   for (const auto& field : schema->fields()) {
     auto column = batch.GetColumnByName(field->name());
-    if (column == nullptr) return Error(ErrorKind::kInternal, "column {} is missing from a source", field->name());
+    if (column == nullptr)
+      return Error(ErrorKind::kInternal, "column {} is missing from a source", field->name());
     columns.push_back(std::move(column));
   }
   return arrow::RecordBatch::Make(schema, batch.num_rows(), std::move(columns));
@@ -64,7 +66,8 @@ Result<std::shared_ptr<arrow::RecordBatch>> Project(const arrow::RecordBatch& ba
 
 class MergeStream final : public lance::BatchStream {
  public:
-  MergeStream(std::shared_ptr<const Snapshot> snapshot, std::shared_ptr<arrow::Schema> schema, ReadOptions options)
+  MergeStream(std::shared_ptr<const Snapshot> snapshot, std::shared_ptr<arrow::Schema> schema,
+              ReadOptions options)
       : snapshot_(std::move(snapshot)),
         schema_(std::move(schema)),
         options_(std::move(options)),
@@ -117,7 +120,8 @@ class MergeStream final : public lance::BatchStream {
   Status Hide(const arrow::RecordBatch& batch, std::vector<uint8_t>& keep) const {
     const auto keys = batch.GetColumnByName(snapshot_->key_column);
     const auto tombstones = batch.GetColumnByName(memwal::kTombstoneColumn);
-    if (keys == nullptr) return Error(ErrorKind::kInternal, "the key column is missing from a source");
+    if (keys == nullptr)
+      return Error(ErrorKind::kInternal, "the key column is missing from a source");
     for (int64_t row = 0; row < batch.num_rows(); ++row) {
       auto& kept = keep[static_cast<size_t>(row)];
       if (kept == 0) continue;
@@ -135,19 +139,22 @@ class MergeStream final : public lance::BatchStream {
     for (size_t row = 0; row < keep.size(); ++row) {
       if (memtable.Superseded(held, static_cast<int64_t>(row))) keep[row] = 0;
     }
-    if (options_.filter != nullptr) ARROW_RETURN_NOT_OK(options_.filter->Evaluate(*held.batch, keep));
+    if (options_.filter != nullptr)
+      ARROW_RETURN_NOT_OK(options_.filter->Evaluate(*held.batch, keep));
     ARROW_RETURN_NOT_OK(Hide(*held.batch, keep));
     ARROW_ASSIGN_OR_RAISE(const auto projected, Project(*held.batch, schema_));
     return KeepRows(projected, keep);
   }
 
   // The columns of `wanted`, the key and (in generations) the tombstone, each once.
-  std::vector<std::string> WithInternal(std::vector<std::string> wanted, const lance::Table& table) const {
+  std::vector<std::string> WithInternal(std::vector<std::string> wanted,
+                                        const lance::Table& table) const {
     const auto add = [&](const std::string& name) {
       if (std::find(wanted.begin(), wanted.end(), name) == wanted.end()) wanted.push_back(name);
     };
     add(snapshot_->key_column);
-    if (table.schema().arrow_schema()->GetFieldIndex(memwal::kTombstoneColumn) >= 0) add(memwal::kTombstoneColumn);
+    if (table.schema().arrow_schema()->GetFieldIndex(memwal::kTombstoneColumn) >= 0)
+      add(memwal::kTombstoneColumn);
     return wanted;
   }
 
@@ -155,7 +162,8 @@ class MergeStream final : public lance::BatchStream {
     if (stream_ == nullptr) {
       lance::ScanOptions scan;
       scan.columns = WithInternal(schema_->field_names(), table);
-      scan.batch_rows = std::min(options_.batch_rows, std::max<uint64_t>(1, SaturatedSum(left_, to_skip_)));
+      scan.batch_rows =
+          std::min(options_.batch_rows, std::max<uint64_t>(1, SaturatedSum(left_, to_skip_)));
       scan.batch_bytes = options_.batch_bytes;
       ARROW_ASSIGN_OR_RAISE(stream_, table.Scan(scan));
     }
@@ -179,14 +187,17 @@ class MergeStream final : public lance::BatchStream {
       next_kept_ += skipped;
       if (next_kept_ == kept_addresses_.size()) return arrow::RecordBatch::MakeEmpty(schema_);
     }
-    const size_t count = std::min({take_rows_, kept_addresses_.size() - next_kept_,
-                                   static_cast<size_t>(std::min<uint64_t>(left_, options_.batch_rows))});
-    ARROW_ASSIGN_OR_RAISE(const auto taken, table.Take(std::span(kept_addresses_).subspan(next_kept_, count),
-                                                       schema_->field_names()));
+    const size_t count =
+        std::min({take_rows_, kept_addresses_.size() - next_kept_,
+                  static_cast<size_t>(std::min<uint64_t>(left_, options_.batch_rows))});
+    ARROW_ASSIGN_OR_RAISE(
+        const auto taken,
+        table.Take(std::span(kept_addresses_).subspan(next_kept_, count), schema_->field_names()));
     next_kept_ += count;
     const int64_t bytes = std::max<int64_t>(1, memwal::PinnedBytes(*taken));
     const uint64_t fitting = options_.batch_bytes * count / static_cast<uint64_t>(bytes);
-    take_rows_ = static_cast<size_t>(std::clamp<uint64_t>(fitting, 1, std::max<uint64_t>(1, options_.batch_rows)));
+    take_rows_ = static_cast<size_t>(
+        std::clamp<uint64_t>(fitting, 1, std::max<uint64_t>(1, options_.batch_rows)));
     return taken;
   }
 
@@ -213,7 +224,8 @@ class MergeStream final : public lance::BatchStream {
   }
 
   static uint64_t SaturatedSum(uint64_t a, uint64_t b) {
-    return a > std::numeric_limits<uint64_t>::max() - b ? std::numeric_limits<uint64_t>::max() : a + b;
+    return a > std::numeric_limits<uint64_t>::max() - b ? std::numeric_limits<uint64_t>::max()
+                                                        : a + b;
   }
 
   const std::shared_ptr<const Snapshot> snapshot_;
@@ -229,8 +241,9 @@ class MergeStream final : public lance::BatchStream {
   size_t take_rows_ = kFirstTakeRows;
 };
 
-Result<std::shared_ptr<arrow::Schema>> SelectColumns(const std::shared_ptr<arrow::Schema>& user_schema,
-                                                     const std::optional<std::vector<std::string>>& columns) {
+Result<std::shared_ptr<arrow::Schema>> SelectColumns(
+    const std::shared_ptr<arrow::Schema>& user_schema,
+    const std::optional<std::vector<std::string>>& columns) {
   if (!columns) return user_schema;
   arrow::FieldVector fields;
   for (const std::string& name : *columns) {
@@ -242,7 +255,8 @@ Result<std::shared_ptr<arrow::Schema>> SelectColumns(const std::shared_ptr<arrow
 }
 
 // The base has no map of its keys; its key column is read.
-Result<std::optional<lance::RowAddress>> FindInBase(const lance::Table& base, const std::string& key_column,
+Result<std::optional<lance::RowAddress>> FindInBase(const lance::Table& base,
+                                                    const std::string& key_column,
                                                     std::string_view key) {
   lance::ScanOptions scan;
   scan.columns = {key_column};
@@ -254,34 +268,38 @@ Result<std::optional<lance::RowAddress>> FindInBase(const lance::Table& base, co
     ARROW_ASSIGN_OR_RAISE(const auto batch, stream->Next());
     if (batch == nullptr) return found;
     for (int64_t row = 0; row < batch->num_rows(); ++row) {
-      if (KeyAt(*batch->column(0), row) == key) found = static_cast<const arrow::UInt64Array&>(*batch->column(1)).Value(row);
+      if (KeyAt(*batch->column(0), row) == key)
+        found = static_cast<const arrow::UInt64Array&>(*batch->column(1)).Value(row);
     }
   }
 }
 
-Result<std::shared_ptr<arrow::RecordBatch>> TakeOne(const lance::Table& table, lance::RowAddress address,
+Result<std::shared_ptr<arrow::RecordBatch>> TakeOne(const lance::Table& table,
+                                                    lance::RowAddress address,
                                                     const std::shared_ptr<arrow::Schema>& schema) {
   const lance::RowAddress addresses[] = {address};
   auto names = schema->field_names();
-  const bool has_tombstones = table.schema().arrow_schema()->GetFieldIndex(memwal::kTombstoneColumn) >= 0;
+  const bool has_tombstones =
+      table.schema().arrow_schema()->GetFieldIndex(memwal::kTombstoneColumn) >= 0;
   if (has_tombstones) names.push_back(memwal::kTombstoneColumn);
   ARROW_ASSIGN_OR_RAISE(const auto row, table.Take(addresses, names));
-  if (has_tombstones && static_cast<const arrow::BooleanArray&>(*row->columns().back()).Value(0)) return nullptr;
+  if (has_tombstones && static_cast<const arrow::BooleanArray&>(*row->columns().back()).Value(0))
+    return nullptr;
   return Project(*row, schema);
 }
 
 }  // namespace
 
-Result<std::unique_ptr<lance::BatchStream>> MergeScan(std::shared_ptr<const Snapshot> snapshot,
-                                                      const std::shared_ptr<arrow::Schema>& user_schema,
-                                                      const ReadOptions& options) {
+Result<std::unique_ptr<lance::BatchStream>> MergeScan(
+    std::shared_ptr<const Snapshot> snapshot, const std::shared_ptr<arrow::Schema>& user_schema,
+    const ReadOptions& options) {
   ARROW_ASSIGN_OR_RAISE(auto schema, SelectColumns(user_schema, options.columns));
   return std::make_unique<MergeStream>(std::move(snapshot), std::move(schema), options);
 }
 
-Result<std::shared_ptr<arrow::RecordBatch>> PointRead(const Snapshot& snapshot,
-                                                      const std::shared_ptr<arrow::Schema>& user_schema, std::string_view key,
-                                                      const std::vector<std::string>& columns) {
+Result<std::shared_ptr<arrow::RecordBatch>> PointRead(
+    const Snapshot& snapshot, const std::shared_ptr<arrow::Schema>& user_schema,
+    std::string_view key, const std::vector<std::string>& columns) {
   ARROW_ASSIGN_OR_RAISE(const auto schema, SelectColumns(user_schema, columns));
   const GenerationRow* in_generation = snapshot.generation_keys->Find(key);
   const size_t oldest_memtable = in_generation == nullptr ? 0 : in_generation->source;
@@ -296,7 +314,8 @@ Result<std::shared_ptr<arrow::RecordBatch>> PointRead(const Snapshot& snapshot,
     return projected->Slice(position->row, 1);
   }
   if (in_generation != nullptr) {
-    return TakeOne(snapshot.sources[in_generation->source].generation->table(), in_generation->address, schema);
+    return TakeOne(snapshot.sources[in_generation->source].generation->table(),
+                   in_generation->address, schema);
   }
   const lance::Table& base = *snapshot.sources.front().base;
   if (base.CountRows() == 0) return nullptr;

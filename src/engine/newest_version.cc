@@ -6,7 +6,8 @@ namespace sarissa::engine {
 
 Result<std::shared_ptr<lance::Table>> NewestVersion(const std::shared_ptr<lance::Table>& table) {
   const lance::TableContext& context = table->context();
-  const std::string next = table->path() + "/_versions/" + lance::ManifestName(table->version().Next());
+  const std::string next =
+      table->path() + "/_versions/" + lance::ManifestName(table->version().Next());
   const auto head = context.store->Head(next);
   if (!head.ok()) {
     if (Is(head.status(), ErrorKind::kNotFound)) return table;

@@ -9,7 +9,8 @@ namespace sarissa::engine {
 namespace {
 
 std::shared_ptr<arrow::Schema> RegistrySchema() {
-  return arrow::schema({arrow::field("name", arrow::utf8(), false), arrow::field("uri", arrow::utf8(), false),
+  return arrow::schema({arrow::field("name", arrow::utf8(), false),
+                        arrow::field("uri", arrow::utf8(), false),
                         arrow::field("created_at", arrow::int64(), false)});
 }
 
@@ -28,7 +29,8 @@ Result<std::shared_ptr<arrow::RecordBatch>> OneRow(const TableInfo& info) {
 
 }  // namespace
 
-Result<std::unique_ptr<Registry>> Registry::Open(lance::TableContext context, const std::string& path) {
+Result<std::unique_ptr<Registry>> Registry::Open(lance::TableContext context,
+                                                 const std::string& path) {
   auto table = lance::Table::Open(context, path);
   if (!table.ok() && Is(table.status(), ErrorKind::kNotFound)) {
     ARROW_ASSIGN_OR_RAISE(const auto schema, lance::Schema::FromArrow(*RegistrySchema()));

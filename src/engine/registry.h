@@ -1,7 +1,8 @@
-// The registry: a Lance table {name, uri, created_at} that says which tables exist. In the original's place and schema.
+// The registry: a Lance table {name, uri, created_at} that says which tables exist. In the
+// original's place and schema.
 //
-// Thread safe. Reads first move to the newest version, so commits of other processes are seen. Commits rebase on each other, so
-// no lock is held while one runs.
+// Thread safe. Reads first move to the newest version, so commits of other processes are seen.
+// Commits rebase on each other, so no lock is held while one runs.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,8 @@ namespace sarissa::engine {
 
 class Registry {
  public:
-  static Result<std::unique_ptr<Registry>> Open(lance::TableContext context, const std::string& path);
+  static Result<std::unique_ptr<Registry>> Open(lance::TableContext context,
+                                                const std::string& path);
 
   Result<std::optional<TableInfo>> Find(const std::string& name);
   Result<std::map<std::string, TableInfo>> All();
@@ -33,7 +35,8 @@ class Registry {
   };
   struct State {
     std::shared_ptr<lance::Table> table;
-    std::multimap<std::string, Row> rows;  // a name may be there twice when two processes created it at once
+    std::multimap<std::string, Row>
+        rows;  // a name may be there twice when two processes created it at once
   };
 
   explicit Registry(std::shared_ptr<const State> state) : state_(std::move(state)) {}

@@ -2,7 +2,8 @@
 
 namespace sarissa::engine {
 
-Result<std::shared_ptr<const GenerationKeyMap>> GenerationKeyMap::Build(const std::vector<Source>& sources) {
+Result<std::shared_ptr<const GenerationKeyMap>> GenerationKeyMap::Build(
+    const std::vector<Source>& sources) {
   auto map = std::make_shared<GenerationKeyMap>();
   size_t rows = 0;
   for (const Source& source : sources) {
@@ -25,7 +26,9 @@ Result<std::shared_ptr<const GenerationKeyMap>> GenerationKeyMap::Build(const st
 }
 
 bool Snapshot::HiddenByNewer(std::string_view key, size_t source) const {
-  if (const GenerationRow* newest = generation_keys->Find(key); newest != nullptr && newest->source > source) return true;
+  if (const GenerationRow* newest = generation_keys->Find(key);
+      newest != nullptr && newest->source > source)
+    return true;
   for (size_t later = sources.size(); later-- > source + 1;) {
     if (sources[later].memtable && sources[later].memtable->Find(key)) return true;
   }

@@ -1,9 +1,10 @@
-// One consistent look at a table: {base version, generations of every shard, memtables of the own shard}. Every read (list, get,
-// blob, fold, merge, export) goes through one.
+// One consistent look at a table: {base version, generations of every shard, memtables of the own
+// shard}. Every read (list, get, blob, fold, merge, export) goes through one.
 //
-// Sources are in one order, oldest first: the base, then the shards by ascending id, within a shard generations ascending, then
-// its memtables. A row is hidden when a later source has its key (S13, and the rule for ids written through two shards:
-// the shard with the greater id wins). Immutable and thread safe; holds what it needs alive.
+// Sources are in one order, oldest first: the base, then the shards by ascending id, within a shard
+// generations ascending, then its memtables. A row is hidden when a later source has its key (S13,
+// and the rule for ids written through two shards: the shard with the greater id wins). Immutable
+// and thread safe; holds what it needs alive.
 #pragma once
 
 #include <memory>
@@ -32,7 +33,8 @@ struct GenerationRow {
   lance::RowAddress address = 0;
 };
 
-// Key -> newest generation row, over a fixed list of generations. Shared by all snapshots with that list.
+// Key -> newest generation row, over a fixed list of generations. Shared by all snapshots with that
+// list.
 class GenerationKeyMap {
  public:
   static Result<std::shared_ptr<const GenerationKeyMap>> Build(const std::vector<Source>& sources);

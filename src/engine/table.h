@@ -1,10 +1,13 @@
-// One experiment: the LSM view of one table (base, generations of every shard, frozen and active memtables).
+// One experiment: the LSM view of one table (base, generations of every shard, frozen and active
+// memtables).
 //
-// Thread safe. Owned by the Catalog; callers hold a shared_ptr while they use it. Reads block on the object store and belong on
-// the storage executor; Append and Flush return at once and complete later.
+// Thread safe. Owned by the Catalog; callers hold a shared_ptr while they use it. Reads block on
+// the object store and belong on the storage executor; Append and Flush return at once and complete
+// later.
 //
-// Guarantees: a row whose Append completed is durable and seen by every Scan or Get that starts afterwards; one key is one row
-// (the newest); a Scan is one snapshot; physical order is arrival order, and a key that is written again moves to the end.
+// Guarantees: a row whose Append completed is durable and seen by every Scan or Get that starts
+// afterwards; one key is one row (the newest); a Scan is one snapshot; physical order is arrival
+// order, and a key that is written again moves to the end.
 #pragma once
 
 #include <arrow/record_batch.h>
@@ -38,7 +41,8 @@ struct FlushReport {
 };
 
 struct ReadOptions {
-  // Top-level columns of the result, in this order; unset = all. Columns that only the filter needs are not returned.
+  // Top-level columns of the result, in this order; unset = all. Columns that only the filter needs
+  // are not returned.
   std::optional<std::vector<std::string>> columns;
   std::shared_ptr<const Predicate> filter;  // null = all rows
   // Applied after hiding and filtering.
@@ -59,21 +63,24 @@ class Table {
   // Columns as the user sees them (no internal ones).
   virtual const std::shared_ptr<arrow::Schema>& schema() const = 0;
 
-  // All batches of one call become durable and visible together, or none does. Batches have exactly schema(); a dictionary column
-  // may bring a different dictionary per batch. `charge` covers the batches' memory and is kept as long as the memtable pins them.
-  // Errors: kInvalid (a dictionary column would pass 128 distinct values in this table), kFenced, kFailedWriter, kOverloaded,
+  // All batches of one call become durable and visible together, or none does. Batches have exactly
+  // schema(); a dictionary column may bring a different dictionary per batch. `charge` covers the
+  // batches' memory and is kept as long as the memtable pins them. Errors: kInvalid (a dictionary
+  // column would pass 128 distinct values in this table), kFenced, kFailedWriter, kOverloaded,
   // kOutcomeUnknown, kNotFound (the table was deleted meanwhile).
-  virtual env::Future<AppendReceipt> Append(std::vector<std::shared_ptr<arrow::RecordBatch>> batches,
-                                            env::Reservation charge) = 0;
+  virtual env::Future<AppendReceipt> Append(
+      std::vector<std::shared_ptr<arrow::RecordBatch>> batches, env::Reservation charge) = 0;
 
-  // Completes when every row acknowledged before the call is in a generation that the shard manifest names.
+  // Completes when every row acknowledged before the call is in a generation that the shard
+  // manifest names.
   virtual env::Future<FlushReport> Flush() = 0;
 
   virtual Result<std::unique_ptr<lance::BatchStream>> Scan(const ReadOptions& options) = 0;
 
-  // The newest row with this primary key as a batch of one row, or null. Large values come as mapped file ranges.
-  virtual Result<std::shared_ptr<arrow::RecordBatch>> Get(std::string_view key,
-                                                          const std::optional<std::vector<std::string>>& columns) = 0;
+  // The newest row with this primary key as a batch of one row, or null. Large values come as
+  // mapped file ranges.
+  virtual Result<std::shared_ptr<arrow::RecordBatch>> Get(
+      std::string_view key, const std::optional<std::vector<std::string>>& columns) = 0;
 };
 
 }  // namespace sarissa::engine

@@ -1,4 +1,5 @@
-// What an engine is given at construction: the world. All pointers are borrowed and outlive every user.
+// What an engine is given at construction: the world. All pointers are borrowed and outlive every
+// user.
 #pragma once
 
 #include "env/clock.h"

@@ -1,9 +1,10 @@
-// Files and directories as a storage engine needs them: positional reads, files that appear whole or not at all, explicit
-// syncs of files and of directories. Two sides: posix/ (the machine) and sim/ (seeded, faulty, remembers what was synced).
+// Files and directories as a storage engine needs them: positional reads, files that appear whole
+// or not at all, explicit syncs of files and of directories. Two sides: posix/ (the machine) and
+// sim/ (seeded, faulty, remembers what was synced).
 //
-// Thread safe; a single WritableFile is used by one thread at a time. Paths are absolute or relative to the process.
-// Errors: kNotFound, kAlreadyExists, kNoSpace (ENOSPC, EDQUOT), kUnavailable (EMFILE, ENFILE), kIo otherwise; the message
-// names the path and what was tried.
+// Thread safe; a single WritableFile is used by one thread at a time. Paths are absolute or
+// relative to the process. Errors: kNotFound, kAlreadyExists, kNoSpace (ENOSPC, EDQUOT),
+// kUnavailable (EMFILE, ENFILE), kIo otherwise; the message names the path and what was tried.
 #pragma once
 
 #include <arrow/buffer.h>
@@ -31,8 +32,9 @@ class ReadableFile {
   virtual uint64_t size() const = 0;
   // Exactly `length` bytes from `offset`; a range past the end is kInvalid, a short read is kIo.
   virtual Result<std::shared_ptr<arrow::Buffer>> ReadAt(uint64_t offset, uint64_t length) const = 0;
-  // The same bytes as a mapping of the file: costs address space, not memory, until it is touched. The buffer keeps the
-  // mapping alive and may outlive this object and the file's name. See mapped_range.h for giving pages back.
+  // The same bytes as a mapping of the file: costs address space, not memory, until it is touched.
+  // The buffer keeps the mapping alive and may outlive this object and the file's name. See
+  // mapped_range.h for giving pages back.
   virtual Result<std::shared_ptr<arrow::Buffer>> Map(uint64_t offset, uint64_t length) const = 0;
 };
 
@@ -42,11 +44,14 @@ class WritableFile {
   virtual ~WritableFile() = default;
   virtual Status Append(std::span<const uint8_t> data) = 0;
   virtual uint64_t size() const = 0;
-  // fdatasync. After a failure the file must be given up: a second call could claim success for lost pages.
+  // fdatasync. After a failure the file must be given up: a second call could claim success for
+  // lost pages.
   virtual Status Sync() = 0;
-  // Gives the file the name `path`, which must not exist (kAlreadyExists). Does not sync the directory.
+  // Gives the file the name `path`, which must not exist (kAlreadyExists). Does not sync the
+  // directory.
   virtual Status LinkAs(const std::string& path) = 0;
-  // What has been appended so far, for reading (a spooled upload is read back while it has no name).
+  // What has been appended so far, for reading (a spooled upload is read back while it has no
+  // name).
   virtual Result<std::shared_ptr<ReadableFile>> OpenForRead() = 0;
 };
 
@@ -67,8 +72,8 @@ class FileSystem {
   virtual Status RemoveFile(const std::string& path) = 0;
   // The directory must be empty.
   virtual Status RemoveDirectory(const std::string& path) = 0;
-  // Takes an exclusive advisory lock on a file that is created if missing, held until the returned object dies or the
-  // process does. kAlreadyExists when another process holds it.
+  // Takes an exclusive advisory lock on a file that is created if missing, held until the returned
+  // object dies or the process does. kAlreadyExists when another process holds it.
   virtual Result<std::shared_ptr<void>> LockFile(const std::string& path) = 0;
 };
 

@@ -1,14 +1,17 @@
 // Promise and future: one result, handed from the worker that makes it to whoever waits.
 //
-// Why not arrow::Future: its continuations run on the thread that completes it (perhaps under a lock), it has no
-// deadline and no executor, and the thread sanitizer cannot see into it.
+// Why not arrow::Future: its continuations run on the thread that completes it (perhaps under a
+// lock), it has no deadline and no executor, and the thread sanitizer cannot see into it.
 //
 // Rules
-//  1. A promise is completed exactly once. Completing twice is a bug (check), except after Future::Cancel, where the late
+//  1. A promise is completed exactly once. Completing twice is a bug (check), except after
+//  Future::Cancel, where the late
 //     result is dropped.
-//  2. A promise that is destroyed without a result completes its future with kCancelled: every wait ends, also when the
+//  2. A promise that is destroyed without a result completes its future with kCancelled: every wait
+//  ends, also when the
 //     worker stops (S5).
-//  3. Continuations are posted to the executor they name, never run inside Set. Two continuations may run at once.
+//  3. Continuations are posted to the executor they name, never run inside Set. Two continuations
+//  may run at once.
 //  4. Thread safe. Copies of a Future share one state; Promise is move-only.
 #pragma once
 
@@ -68,16 +71,18 @@ class Future {
     PostCallback(executor, state_, std::move(callback));
   }
 
-  // Gives up: the future completes with kCancelled unless it is complete already; a later result is dropped.
+  // Gives up: the future completes with kCancelled unless it is complete already; a later result is
+  // dropped.
   void Cancel(std::string why = "the waiter gave up") const {
     State::Complete(state_, MakeError(ErrorKind::kCancelled, std::move(why)), /*cancelled=*/true);
   }
 
-  // A future that completes like this one, or with kDeadline after `timeout`, whichever is first. The work goes on.
+  // A future that completes like this one, or with kDeadline after `timeout`, whichever is first.
+  // The work goes on.
   Future WithDeadline(Executor& executor, Duration timeout, std::string what) const;
 
-  // Blocks the calling thread. Only for main(), tests on real threads and command line tools: never inside a task and
-  // never under simulation.
+  // Blocks the calling thread. Only for main(), tests on real threads and command line tools: never
+  // inside a task and never under simulation.
   Result<T> Wait(Duration timeout) const {
     std::unique_lock lock(state_->mutex);
     if (!state_->done.wait_for(lock, timeout, [&] { return state_->result.has_value(); })) {
@@ -112,14 +117,16 @@ class Future {
         waiters.swap(state->callbacks);
         state->done.notify_all();
       }
-      for (Waiter& waiter : waiters) PostCallback(*waiter.executor, state, std::move(waiter.callback));
+      for (Waiter& waiter : waiters)
+        PostCallback(*waiter.executor, state, std::move(waiter.callback));
       return true;
     }
   };
 
   explicit Future(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
-  static void PostCallback(Executor& executor, const std::shared_ptr<State>& state, Callback callback) {
+  static void PostCallback(Executor& executor, const std::shared_ptr<State>& state,
+                           Callback callback) {
     executor.Post([state, callback = std::move(callback)] { callback(*state->result); });
   }
 
@@ -151,7 +158,8 @@ class Promise {
   }
 
   void Set(Result<T> result) {
-    const bool completed = Future<T>::State::Complete(state_, std::move(result), /*cancelled=*/false);
+    const bool completed =
+        Future<T>::State::Complete(state_, std::move(result), /*cancelled=*/false);
     if (completed) return;
     const std::scoped_lock lock(state_->mutex);
     SARISSA_CHECK(state_->cancelled, "a promise was completed twice");
@@ -160,8 +168,9 @@ class Promise {
  private:
   void Abandon() {
     if (state_ == nullptr) return;
-    Future<T>::State::Complete(state_, MakeError(ErrorKind::kCancelled, "the worker stopped before it reported a result"),
-                               /*cancelled=*/true);
+    Future<T>::State::Complete(
+        state_, MakeError(ErrorKind::kCancelled, "the worker stopped before it reported a result"),
+        /*cancelled=*/true);
     state_.reset();
   }
 
@@ -173,7 +182,8 @@ Future<T> Future<T>::WithDeadline(Executor& executor, Duration timeout, std::str
   auto promise = std::make_shared<Promise<T>>();
   Future<T> bounded = promise->future();
   const TimerId timer = executor.PostAfter(timeout, [bounded, what = std::move(what)] {
-    State::Complete(bounded.state_, Error(ErrorKind::kDeadline, "{} did not end in time", what), /*cancelled=*/true);
+    State::Complete(bounded.state_, Error(ErrorKind::kDeadline, "{} did not end in time", what),
+                    /*cancelled=*/true);
   });
   Then(executor, [promise, timer, &executor](const Result<T>& result) {
     executor.CancelTimer(timer);

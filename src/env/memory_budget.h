@@ -1,4 +1,5 @@
-// One memory budget for the process (P8, S12): what a request or memtable pins is charged before it is allocated.
+// One memory budget for the process (P8, S12): what a request or memtable pins is charged before it
+// is allocated.
 #pragma once
 
 #include <atomic>
@@ -46,8 +47,9 @@ class MemoryBudget {
   MemoryBudget(const MemoryBudget&) = delete;
   MemoryBudget& operator=(const MemoryBudget&) = delete;
 
-  // kOverloaded when the limit would be passed; nothing is charged then. `what` names the user in the message. A single
-  // request larger than the whole budget is admitted when nothing else is charged.
+  // kOverloaded when the limit would be passed; nothing is charged then. `what` names the user in
+  // the message. A single request larger than the whole budget is admitted when nothing else is
+  // charged.
   Result<Reservation> Reserve(int64_t bytes, const char* what);
   // Charges without asking: for memory that exists already (replay).
   Reservation Force(int64_t bytes);

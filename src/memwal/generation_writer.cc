@@ -16,7 +16,8 @@ std::vector<uint32_t> SupersededRows(const MemtableView& rows) {
   std::vector<uint32_t> masked;
   for (const auto& batch : rows.batches()) {
     for (int64_t row = 0; row < batch->batch->num_rows(); ++row) {
-      if (rows.Superseded(*batch, row)) masked.push_back(batch->first_row + static_cast<uint32_t>(row));
+      if (rows.Superseded(*batch, row))
+        masked.push_back(batch->first_row + static_cast<uint32_t>(row));
     }
   }
   return masked;
@@ -26,8 +27,9 @@ std::vector<RowPositions> PositionsOf(const MemtableView& rows) {
   std::vector<RowPositions> runs;
   for (const auto& batch : rows.batches()) {
     const auto count = static_cast<uint32_t>(batch->batch->num_rows());
-    const bool extends = !runs.empty() && runs.back().position == batch->log.position &&
-                         runs.back().first_row_in_entry + runs.back().rows == batch->log.first_row_in_entry;
+    const bool extends =
+        !runs.empty() && runs.back().position == batch->log.position &&
+        runs.back().first_row_in_entry + runs.back().rows == batch->log.first_row_in_entry;
     if (extends) {
       runs.back().rows += count;
     } else {
@@ -45,7 +47,8 @@ Result<std::shared_ptr<arrow::Array>> KeyColumn(const MemtableView& rows, int ke
   return arrow::Concatenate(parts);
 }
 
-Status WriteKeyIndices(const GenerationTarget& target, const std::string& folder, const std::shared_ptr<arrow::Array>& keys) {
+Status WriteKeyIndices(const GenerationTarget& target, const std::string& folder,
+                       const std::shared_ptr<arrow::Array>& keys) {
   std::vector<uint64_t> ids(static_cast<size_t>(keys->length()));
   for (size_t row = 0; row < ids.size(); ++row) ids[row] = row;
   lance::BTreeOptions options;
@@ -58,12 +61,14 @@ Status WriteKeyIndices(const GenerationTarget& target, const std::string& folder
     ARROW_ASSIGN_OR_RAISE(const uint64_t hash, lance::KeyHash(columns, row));
     filter.Add(hash);
   }
-  return target.store->Put(folder + "/bloom_filter.bin", filter.bytes(), object_store::PutMode::kIfAbsent);
+  return target.store->Put(folder + "/bloom_filter.bin", filter.bytes(),
+                           object_store::PutMode::kIfAbsent);
 }
 
 }  // namespace
 
-Result<pb::mem_wal::SsTable> WriteGeneration(const GenerationTarget& target, const MemtableView& rows) {
+Result<pb::mem_wal::SsTable> WriteGeneration(const GenerationTarget& target,
+                                             const MemtableView& rows) {
   const std::string name = GenerationFolder(target.env->random->Next(), rows.generation());
   const std::string folder = target.shard_prefix + name;
   const lance::TableContext context{target.store, target.env};
@@ -73,8 +78,9 @@ Result<pb::mem_wal::SsTable> WriteGeneration(const GenerationTarget& target, con
     if (next == rows.batches().size()) return nullptr;
     return rows.batches()[next++]->batch;
   };
-  ARROW_RETURN_NOT_OK(lance::WriteSingleFragmentTable(context, folder, *target.storage_schema, target.file_version,
-                                                      next_batch, SupersededRows(rows)));
+  ARROW_RETURN_NOT_OK(lance::WriteSingleFragmentTable(context, folder, *target.storage_schema,
+                                                      target.file_version, next_batch,
+                                                      SupersededRows(rows)));
   SARISSA_SYNC_POINT("flush.after_data");
 
   ARROW_ASSIGN_OR_RAISE(const auto keys, KeyColumn(rows, target.key_column));
@@ -82,9 +88,10 @@ Result<pb::mem_wal::SsTable> WriteGeneration(const GenerationTarget& target, con
   SARISSA_SYNC_POINT("flush.after_index");
 
   const std::string positions = EncodePositionSidecar(PositionsOf(rows));
-  ARROW_RETURN_NOT_OK(target.store->Put(folder + "/" + kPositionSidecarName,
-                                        {reinterpret_cast<const uint8_t*>(positions.data()), positions.size()},
-                                        object_store::PutMode::kIfAbsent));
+  ARROW_RETURN_NOT_OK(
+      target.store->Put(folder + "/" + kPositionSidecarName,
+                        {reinterpret_cast<const uint8_t*>(positions.data()), positions.size()},
+                        object_store::PutMode::kIfAbsent));
 
   int64_t bytes = 0;
   int64_t key_bytes = 0;

@@ -1,6 +1,7 @@
-// Writes a frozen memtable as a generation: a small Lance table in the shard's folder, with `_pk_index`, bloom filter and
-// the position sidecar beside it. Nothing points at it until the shard manifest is committed; a failed attempt leaves an orphan
-// folder under a name that is never used again.
+// Writes a frozen memtable as a generation: a small Lance table in the shard's folder, with
+// `_pk_index`, bloom filter and the position sidecar beside it. Nothing points at it until the
+// shard manifest is committed; a failed attempt leaves an orphan folder under a name that is never
+// used again.
 #pragma once
 
 #include <string>
@@ -23,8 +24,9 @@ struct GenerationTarget {
   int key_column = 0;
 };
 
-// Blocks. Rows keep their arrival order; rows that a newer row of their key replaced are masked by the deletion vector.
-// Returns the manifest entry to commit.
-Result<pb::mem_wal::SsTable> WriteGeneration(const GenerationTarget& target, const MemtableView& rows);
+// Blocks. Rows keep their arrival order; rows that a newer row of their key replaced are masked by
+// the deletion vector. Returns the manifest entry to commit.
+Result<pb::mem_wal::SsTable> WriteGeneration(const GenerationTarget& target,
+                                             const MemtableView& rows);
 
 }  // namespace sarissa::memwal

@@ -32,7 +32,8 @@ void PutLittleEndian(std::string& out, T value) {
 template <typename T>
 T GetLittleEndian(const uint8_t* data) {
   T value = 0;
-  for (size_t i = 0; i < sizeof(T); ++i) value = static_cast<T>(value | (static_cast<T>(data[i]) << (8 * i)));
+  for (size_t i = 0; i < sizeof(T); ++i)
+    value = static_cast<T>(value | (static_cast<T>(data[i]) << (8 * i)));
   return value;
 }
 
@@ -40,14 +41,17 @@ std::shared_ptr<arrow::KeyValueMetadata> EpochMetadata(Epoch epoch) {
   return arrow::key_value_metadata({kEpochKey}, {fmt::format("{}", epoch)});
 }
 
-// What Arrow's IPC writer writes to: joins small pieces, keeps the checksum, streams large buffers through.
+// What Arrow's IPC writer writes to: joins small pieces, keeps the checksum, streams large buffers
+// through.
 class EntryStream final : public arrow::io::OutputStream {
  public:
   explicit EntryStream(object_store::ObjectWriter& sink) : sink_(sink) {}
 
   Status Write(const void* data, int64_t size) override {
-    if (pending_.size() + static_cast<size_t>(size) > static_cast<size_t>(kPieceBytes)) ARROW_RETURN_NOT_OK(FlushPending());
-    if (size >= kPieceBytes) return Emit({static_cast<const uint8_t*>(data), static_cast<size_t>(size)});
+    if (pending_.size() + static_cast<size_t>(size) > static_cast<size_t>(kPieceBytes))
+      ARROW_RETURN_NOT_OK(FlushPending());
+    if (size >= kPieceBytes)
+      return Emit({static_cast<const uint8_t*>(data), static_cast<size_t>(size)});
     pending_.append(static_cast<const char*>(data), static_cast<size_t>(size));
     written_ += size;
     return Status::OK();
@@ -67,7 +71,8 @@ class EntryStream final : public arrow::io::OutputStream {
 
   Status FlushPending() {
     if (pending_.empty()) return Status::OK();
-    const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(pending_.data()), pending_.size());
+    const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(pending_.data()),
+                                         pending_.size());
     crc_ = Crc32c(bytes, crc_);
     ARROW_RETURN_NOT_OK(sink_.Append(bytes));
     pending_.clear();
@@ -98,7 +103,8 @@ class EntryStream final : public arrow::io::OutputStream {
   bool closed_ = false;
 };
 
-Status WriteTrailer(const LogEntryHeader& header, EntryStream& stream, object_store::ObjectWriter& sink) {
+Status WriteTrailer(const LogEntryHeader& header, EntryStream& stream,
+                    object_store::ObjectWriter& sink) {
   std::string trailer(kMagic, sizeof kMagic);
   PutLittleEndian(trailer, kTrailerVersion);
   PutLittleEndian(trailer, uint16_t{0});
@@ -108,7 +114,8 @@ Status WriteTrailer(const LogEntryHeader& header, EntryStream& stream, object_st
   PutLittleEndian(trailer, uint32_t{0});
   stream.pending() += trailer;
   std::string& pending = stream.pending();
-  const uint32_t crc = Crc32c({reinterpret_cast<const uint8_t*>(pending.data()), pending.size()}, stream.crc());
+  const uint32_t crc =
+      Crc32c({reinterpret_cast<const uint8_t*>(pending.data()), pending.size()}, stream.crc());
   PutLittleEndian(pending, crc);
   return sink.Append({reinterpret_cast<const uint8_t*>(pending.data()), pending.size()});
 }
@@ -117,13 +124,16 @@ Result<uint64_t> ParseNumber(const std::string& name, const char* key, const std
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) {
-    return Error(ErrorKind::kCorrupt, "{}: schema metadata {} is '{}', not a number", name, key, text);
+    return Error(ErrorKind::kCorrupt, "{}: schema metadata {} is '{}', not a number", name, key,
+                 text);
   }
   return value;
 }
 
-Status CheckTrailer(const std::string& name, const arrow::Buffer& bytes, const LogTrailer& trailer) {
-  if (trailer.stream_bytes + static_cast<uint64_t>(kLogTrailerBytes) != static_cast<uint64_t>(bytes.size())) {
+Status CheckTrailer(const std::string& name, const arrow::Buffer& bytes,
+                    const LogTrailer& trailer) {
+  if (trailer.stream_bytes + static_cast<uint64_t>(kLogTrailerBytes) !=
+      static_cast<uint64_t>(bytes.size())) {
     return Error(ErrorKind::kCorrupt, "{}: the trailer counts {} bytes, the object has {}", name,
                  trailer.stream_bytes + kLogTrailerBytes, bytes.size());
   }
@@ -136,31 +146,38 @@ Status CheckTrailer(const std::string& name, const arrow::Buffer& bytes, const L
   }
   const uint32_t stored = GetLittleEndian<uint32_t>(bytes.data() + covered);
   if (crc != stored) {
-    return Error(ErrorKind::kCorrupt, "{}: checksum {:08x}, the trailer says {:08x}", name, crc, stored);
+    return Error(ErrorKind::kCorrupt, "{}: checksum {:08x}, the trailer says {:08x}", name, crc,
+                 stored);
   }
   return Status::OK();
 }
 
-// Arrow's reader takes an early end of file for the end of the stream; only the marker tells a whole entry from a torn one.
+// Arrow's reader takes an early end of file for the end of the stream; only the marker tells a
+// whole entry from a torn one.
 Status CheckEndOfStream(const std::string& name, const arrow::Buffer& stream) {
   constexpr uint8_t kEndOfStream[8] = {0xFF, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0};
   const int64_t size = stream.size();
   if (size >= 8 && std::memcmp(stream.data() + size - 8, kEndOfStream, 8) == 0) return Status::OK();
-  return Error(ErrorKind::kCorrupt, "{}: {} bytes without an end-of-stream marker: torn", name, size);
+  return Error(ErrorKind::kCorrupt, "{}: {} bytes without an end-of-stream marker: torn", name,
+               size);
 }
 
-Result<DecodedLogEntry> DecodeStream(const std::string& name, const std::shared_ptr<arrow::Buffer>& bytes) {
+Result<DecodedLogEntry> DecodeStream(const std::string& name,
+                                     const std::shared_ptr<arrow::Buffer>& bytes) {
   arrow::ipc::IpcReadOptions options = arrow::ipc::IpcReadOptions::Defaults();
   options.use_threads = false;
   auto input = std::make_shared<arrow::io::BufferReader>(bytes);
   ARROW_ASSIGN_OR_RAISE(auto reader, arrow::ipc::RecordBatchStreamReader::Open(input, options));
   DecodedLogEntry entry;
   const auto& metadata = reader->schema()->metadata();
-  const auto epoch = metadata == nullptr ? Result<std::string>(Status::KeyError("none")) : metadata->Get(kEpochKey);
-  if (!epoch.ok()) return Error(ErrorKind::kCorrupt, "{}: schema metadata has no {}", name, kEpochKey);
+  const auto epoch = metadata == nullptr ? Result<std::string>(Status::KeyError("none"))
+                                         : metadata->Get(kEpochKey);
+  if (!epoch.ok())
+    return Error(ErrorKind::kCorrupt, "{}: schema metadata has no {}", name, kEpochKey);
   ARROW_ASSIGN_OR_RAISE(const uint64_t number, ParseNumber(name, kEpochKey, *epoch));
   entry.epoch = Epoch(number);
-  if (const auto sentinel = metadata->Get(kSentinelKey); sentinel.ok()) entry.sentinel = *sentinel == "true";
+  if (const auto sentinel = metadata->Get(kSentinelKey); sentinel.ok())
+    entry.sentinel = *sentinel == "true";
   if (const auto generation = metadata->Get(kGenerationKey); generation.ok()) {
     ARROW_ASSIGN_OR_RAISE(const uint64_t value, ParseNumber(name, kGenerationKey, *generation));
     entry.generation = Generation(value);
@@ -176,7 +193,8 @@ Result<DecodedLogEntry> DecodeStream(const std::string& name, const std::shared_
 
 }  // namespace
 
-Status WriteLogEntry(const LogEntryHeader& header, const std::vector<std::shared_ptr<arrow::RecordBatch>>& batches,
+Status WriteLogEntry(const LogEntryHeader& header,
+                     const std::vector<std::shared_ptr<arrow::RecordBatch>>& batches,
                      object_store::ObjectWriter& sink) {
   SARISSA_CHECK(!batches.empty(), "a log entry holds rows");
   EntryStream stream(sink);
@@ -185,17 +203,19 @@ Status WriteLogEntry(const LogEntryHeader& header, const std::vector<std::shared
   const auto schema = batches.front()->schema()->WithMetadata(EpochMetadata(header.epoch));
   ARROW_ASSIGN_OR_RAISE(auto writer, arrow::ipc::MakeStreamWriter(&stream, schema, options));
   for (const auto& batch : batches) {
-    ARROW_RETURN_NOT_OK(writer->WriteRecordBatch(*batch->ReplaceSchemaMetadata(schema->metadata())));
+    ARROW_RETURN_NOT_OK(
+        writer->WriteRecordBatch(*batch->ReplaceSchemaMetadata(schema->metadata())));
   }
   ARROW_RETURN_NOT_OK(writer->Close());
   return WriteTrailer(header, stream, sink);
 }
 
 Result<std::string> EncodeSentinel(Epoch epoch) {
-  const auto metadata =
-      arrow::key_value_metadata({kEpochKey, kSentinelKey}, {fmt::format("{}", epoch), std::string("true")});
+  const auto metadata = arrow::key_value_metadata({kEpochKey, kSentinelKey},
+                                                  {fmt::format("{}", epoch), std::string("true")});
   ARROW_ASSIGN_OR_RAISE(auto out, arrow::io::BufferOutputStream::Create());
-  ARROW_ASSIGN_OR_RAISE(auto writer, arrow::ipc::MakeStreamWriter(out, arrow::schema({}, metadata)));
+  ARROW_ASSIGN_OR_RAISE(auto writer,
+                        arrow::ipc::MakeStreamWriter(out, arrow::schema({}, metadata)));
   ARROW_RETURN_NOT_OK(writer->Close());
   ARROW_ASSIGN_OR_RAISE(auto buffer, out->Finish());
   return buffer->ToString();
@@ -213,8 +233,10 @@ std::optional<LogTrailer> ParseLogTrailer(std::span<const uint8_t> last_bytes) {
   return trailer;
 }
 
-Result<DecodedLogEntry> DecodeLogEntry(const std::string& name, const std::shared_ptr<arrow::Buffer>& bytes) {
-  if (bytes->size() == 0) return Error(ErrorKind::kCorrupt, "{}: the log entry has zero bytes", name);
+Result<DecodedLogEntry> DecodeLogEntry(const std::string& name,
+                                       const std::shared_ptr<arrow::Buffer>& bytes) {
+  if (bytes->size() == 0)
+    return Error(ErrorKind::kCorrupt, "{}: the log entry has zero bytes", name);
   const auto trailer = ParseLogTrailer({bytes->data(), static_cast<size_t>(bytes->size())});
   std::shared_ptr<arrow::Buffer> stream = bytes;
   if (trailer) {
@@ -223,7 +245,8 @@ Result<DecodedLogEntry> DecodeLogEntry(const std::string& name, const std::share
   }
   ARROW_RETURN_NOT_OK(CheckEndOfStream(name, *stream));
   auto entry = DecodeStream(name, stream);
-  if (!entry.ok()) return MakeError(ErrorKind::kCorrupt, fmt::format("{}: {}", name, entry.status().message()));
+  if (!entry.ok())
+    return MakeError(ErrorKind::kCorrupt, fmt::format("{}: {}", name, entry.status().message()));
   if (trailer) entry->generation = trailer->generation;
   return entry;
 }

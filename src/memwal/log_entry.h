@@ -1,13 +1,15 @@
-// One log entry: an Arrow IPC stream (schema, batches, end-of-stream marker) and after it a trailer of ours.
+// One log entry: an Arrow IPC stream (schema, batches, end-of-stream marker) and after it a trailer
+// of ours.
 //
-// Schema metadata of an entry that may be replayed holds `writer_epoch` and nothing else: the original compares the entry's
-// schema with its memtable's and refuses any other key. Our generation mark, a nonce that recognises our own bytes after a
-// lost answer, and a CRC32C over everything before it live in the trailer, which other readers never look at. An entry without a
-// trailer (the original's) is unverified, not refused. A sentinel has an empty schema, `writer_epoch` and
-// `fence_sentinel`="true", and no batches.
+// Schema metadata of an entry that may be replayed holds `writer_epoch` and nothing else: the
+// original compares the entry's schema with its memtable's and refuses any other key. Our
+// generation mark, a nonce that recognises our own bytes after a lost answer, and a CRC32C over
+// everything before it live in the trailer, which other readers never look at. An entry without a
+// trailer (the original's) is unverified, not refused. A sentinel has an empty schema,
+// `writer_epoch` and `fence_sentinel`="true", and no batches.
 //
-// Trailer, 40 bytes, little-endian: "SRSL" · u16 version 1 · u16 0 · u64 generation · u64 nonce · u64 bytes before the
-// trailer · u32 0 · u32 CRC32C of all bytes of the object before this word.
+// Trailer, 40 bytes, little-endian: "SRSL" · u16 version 1 · u16 0 · u64 generation · u64 nonce ·
+// u64 bytes before the trailer · u32 0 · u32 CRC32C of all bytes of the object before this word.
 #pragma once
 
 #include <arrow/buffer.h>
@@ -38,8 +40,10 @@ struct LogEntryHeader {
   uint64_t nonce = 0;
 };
 
-// Writes the entry to `sink`, piece by piece: mapped payloads are not copied into memory. `batches` is not empty.
-Status WriteLogEntry(const LogEntryHeader& header, const std::vector<std::shared_ptr<arrow::RecordBatch>>& batches,
+// Writes the entry to `sink`, piece by piece: mapped payloads are not copied into memory. `batches`
+// is not empty.
+Status WriteLogEntry(const LogEntryHeader& header,
+                     const std::vector<std::shared_ptr<arrow::RecordBatch>>& batches,
                      object_store::ObjectWriter& sink);
 Result<std::string> EncodeSentinel(Epoch epoch);
 
@@ -51,8 +55,10 @@ struct DecodedLogEntry {
   std::vector<std::shared_ptr<arrow::RecordBatch>> batches;  // share the object's buffer
 };
 
-// kCorrupt names the object and what is wrong. `bytes` may be a mapping; its pages are given back after the checksum.
-Result<DecodedLogEntry> DecodeLogEntry(const std::string& name, const std::shared_ptr<arrow::Buffer>& bytes);
+// kCorrupt names the object and what is wrong. `bytes` may be a mapping; its pages are given back
+// after the checksum.
+Result<DecodedLogEntry> DecodeLogEntry(const std::string& name,
+                                       const std::shared_ptr<arrow::Buffer>& bytes);
 
 // The trailer at the end of an object, if it is one of ours.
 std::optional<LogTrailer> ParseLogTrailer(std::span<const uint8_t> last_bytes);

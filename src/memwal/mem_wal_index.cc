@@ -28,23 +28,28 @@ pb::table::IndexMetadata MakeEntry(const lance::Table& table, const env::Env& en
   entry.mutable_index_details()->set_type_url(kDetailsTypeUrl);
   entry.mutable_index_details()->set_value(details.SerializeAsString());
   entry.set_index_version(0);
-  const auto since_epoch = std::chrono::duration_cast<std::chrono::milliseconds>(env.clock->WallNow().time_since_epoch());
+  const auto since_epoch = std::chrono::duration_cast<std::chrono::milliseconds>(
+      env.clock->WallNow().time_since_epoch());
   entry.set_created_at(static_cast<uint64_t>(since_epoch.count()));
   return entry;
 }
 
 const pb::table::IndexMetadata* FindEntry(const lance::Table& table) {
   const auto& indices = table.indices().indices();
-  const auto found = std::find_if(indices.begin(), indices.end(),
-                                  [](const auto& index) { return index.name() == kMemWalIndexName; });
+  const auto found = std::find_if(indices.begin(), indices.end(), [](const auto& index) {
+    return index.name() == kMemWalIndexName;
+  });
   return found == indices.end() ? nullptr : &*found;
 }
 
 }  // namespace
 
-bool HasMemWalIndex(const lance::Table& table) { return FindEntry(table) != nullptr; }
+bool HasMemWalIndex(const lance::Table& table) {
+  return FindEntry(table) != nullptr;
+}
 
-Result<std::shared_ptr<lance::Table>> InitializeMemWal(const std::shared_ptr<lance::Table>& table, const env::Env& env) {
+Result<std::shared_ptr<lance::Table>> InitializeMemWal(const std::shared_ptr<lance::Table>& table,
+                                                       const env::Env& env) {
   if (HasMemWalIndex(*table)) return table;
   auto committed = table->CommitIndices({MakeEntry(*table, env)}, {});
   if (committed.ok() || !Is(committed.status(), ErrorKind::kConflict)) return committed;
@@ -60,15 +65,15 @@ Result<std::map<ShardId, Generation>> MergedGenerations(const lance::Table& tabl
   if (entry == nullptr) return merged;
   pb::mem_wal::MemWalIndexDetails details;
   if (!details.ParseFromString(entry->index_details().value())) {
-    return Error(ErrorKind::kCorrupt, "{} version {}: the details of {} cannot be parsed", table.path(), table.version(),
-                 kMemWalIndexName);
+    return Error(ErrorKind::kCorrupt, "{} version {}: the details of {} cannot be parsed",
+                 table.path(), table.version(), kMemWalIndexName);
   }
   for (const auto& compacted : details.compacted_sstables()) {
     const std::string& bytes = compacted.shard_id().uuid();
     ShardId shard;
     if (bytes.size() != shard.bytes.size()) {
-      return Error(ErrorKind::kCorrupt, "{} version {}: a merged shard has an id of {} bytes", table.path(), table.version(),
-                   bytes.size());
+      return Error(ErrorKind::kCorrupt, "{} version {}: a merged shard has an id of {} bytes",
+                   table.path(), table.version(), bytes.size());
     }
     std::copy(bytes.begin(), bytes.end(), shard.bytes.begin());
     merged[shard] = std::max(merged[shard], Generation(compacted.generation()));

@@ -1,4 +1,5 @@
-// The base table's system index entry `__lance_mem_wal`: says that a table has a MemWAL, and how far each shard is merged.
+// The base table's system index entry `__lance_mem_wal`: says that a table has a MemWAL, and how
+// far each shard is merged.
 #pragma once
 
 #include <map>
@@ -15,10 +16,13 @@ inline constexpr char kMemWalIndexName[] = "__lance_mem_wal";
 
 bool HasMemWalIndex(const lance::Table& table);
 
-// Adds the entry (unsharded, spec 1) in a commit of its own unless it is there; losing a race to another initialiser is success.
-Result<std::shared_ptr<lance::Table>> InitializeMemWal(const std::shared_ptr<lance::Table>& table, const env::Env& env);
+// Adds the entry (unsharded, spec 1) in a commit of its own unless it is there; losing a race to
+// another initialiser is success.
+Result<std::shared_ptr<lance::Table>> InitializeMemWal(const std::shared_ptr<lance::Table>& table,
+                                                       const env::Env& env);
 
-// Last generation of each shard whose rows are in the base table: generations up to it must not be read (M42).
+// Last generation of each shard whose rows are in the base table: generations up to it must not be
+// read (M42).
 Result<std::map<ShardId, Generation>> MergedGenerations(const lance::Table& table);
 
 }  // namespace sarissa::memwal

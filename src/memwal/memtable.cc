@@ -28,7 +28,8 @@ const arrow::Buffer& Root(const arrow::Buffer& buffer) {
   return *root;
 }
 
-void AddPinned(const arrow::ArrayData& data, std::unordered_set<const arrow::Buffer*>& seen, int64_t& bytes) {
+void AddPinned(const arrow::ArrayData& data, std::unordered_set<const arrow::Buffer*>& seen,
+               int64_t& bytes) {
   for (const auto& buffer : data.buffers) {
     if (buffer == nullptr || env::IsMapped(*buffer)) continue;
     const arrow::Buffer& root = Root(*buffer);
@@ -47,11 +48,14 @@ int64_t PinnedBytes(const arrow::RecordBatch& batch) {
   return bytes;
 }
 
-Generation MemtableView::generation() const { return memtable_->generation(); }
+Generation MemtableView::generation() const {
+  return memtable_->generation();
+}
 
 RowPosition MemtableView::Locate(uint32_t row) const {
-  const auto after = std::upper_bound(batches_.begin(), batches_.end(), row,
-                                      [](uint32_t wanted, const auto& batch) { return wanted < batch->first_row; });
+  const auto after = std::upper_bound(
+      batches_.begin(), batches_.end(), row,
+      [](uint32_t wanted, const auto& batch) { return wanted < batch->first_row; });
   SARISSA_CHECK(after != batches_.begin(), "row {} is before the first batch", row);
   const auto& batch = *std::prev(after);
   return {batch.get(), static_cast<int64_t>(row - batch->first_row)};
@@ -73,8 +77,9 @@ std::optional<RowPosition> MemtableView::Find(std::string_view key) const {
   return Locate(*row);
 }
 
-void Memtable::Insert(const std::vector<std::shared_ptr<arrow::RecordBatch>>& batches, LogPosition position,
-                      uint32_t first_row_in_entry, env::Reservation charge, env::MonotonicTime now) {
+void Memtable::Insert(const std::vector<std::shared_ptr<arrow::RecordBatch>>& batches,
+                      LogPosition position, uint32_t first_row_in_entry, env::Reservation charge,
+                      env::MonotonicTime now) {
   const std::scoped_lock lock(mutex_);
   charge_.Merge(std::move(charge));
   if (!first_insert_) first_insert_ = now;
@@ -101,10 +106,12 @@ void Memtable::Insert(const std::vector<std::shared_ptr<arrow::RecordBatch>>& ba
         inserted->superseded_by[older - rows_].store(rows_ + row, std::memory_order_release);
         continue;
       }
-      const auto after = std::upper_bound(batches_.begin(), batches_.end(), older,
-                                          [](uint32_t wanted, const auto& held) { return wanted < held->first_row; });
+      const auto after = std::upper_bound(
+          batches_.begin(), batches_.end(), older,
+          [](uint32_t wanted, const auto& held) { return wanted < held->first_row; });
       const auto& holder = *std::prev(after);
-      holder->superseded_by[older - holder->first_row].store(rows_ + row, std::memory_order_release);
+      holder->superseded_by[older - holder->first_row].store(rows_ + row,
+                                                             std::memory_order_release);
     }
     first_row_in_entry += rows;
     rows_ += rows;

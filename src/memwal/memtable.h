@@ -1,13 +1,17 @@
-// The memtable: the rows of one generation that are in the log and in no generation yet, in arrival order.
+// The memtable: the rows of one generation that are in the log and in no generation yet, in arrival
+// order.
 //
 // Invariants
-//  1. Only durable rows enter (the log object landed and the epoch was re-read), so what is here is what may be shown (P2, P4).
-//  2. One inserter at a time (the shard's log task); any number of readers. A reader holds a MemtableView: the batches at the
+//  1. Only durable rows enter (the log object landed and the epoch was re-read), so what is here is
+//  what may be shown (P2, P4).
+//  2. One inserter at a time (the shard's log task); any number of readers. A reader holds a
+//  MemtableView: the batches at the
 //     moment it was taken, forever unchanged, with newest-wins answered inside that prefix.
-//  3. Physical order is arrival order (S13). A key that comes again supersedes its older row and sits at the end.
+//  3. Physical order is arrival order (S13). A key that comes again supersedes its older row and
+//  sits at the end.
 //
-// The key index maps a key's bytes (borrowed from the batch) to its newest row; older rows of a key form a chain, so that a view
-// that was taken earlier finds the row that was newest then.
+// The key index maps a key's bytes (borrowed from the batch) to its newest row; older rows of a key
+// form a chain, so that a view that was taken earlier finds the row that was newest then.
 #pragma once
 
 #include <arrow/record_batch.h>
@@ -40,8 +44,9 @@ struct MemtableBatch {
   std::shared_ptr<arrow::RecordBatch> batch;  // storage schema
   uint32_t first_row = 0;                     // within the memtable
   LogSpan log;
-  // Per row: the memtable row that replaced it, kNoRow while it is the newest. Written by the inserter (release), read by
-  // views (acquire): a value at or past the view's end means "not replaced yet" for that view.
+  // Per row: the memtable row that replaced it, kNoRow while it is the newest. Written by the
+  // inserter (release), read by views (acquire): a value at or past the view's end means "not
+  // replaced yet" for that view.
   std::unique_ptr<std::atomic<uint32_t>[]> superseded_by;
   // Per row: the previous row of the same key, or kNoRow. Set before the batch is published.
   std::vector<uint32_t> previous;
@@ -57,8 +62,8 @@ class Memtable;
 // A memtable as of one moment. Thread safe, immutable; keeps the memtable alive.
 class MemtableView {
  public:
-  MemtableView(std::shared_ptr<const Memtable> memtable, std::vector<std::shared_ptr<const MemtableBatch>> batches,
-               uint32_t rows)
+  MemtableView(std::shared_ptr<const Memtable> memtable,
+               std::vector<std::shared_ptr<const MemtableBatch>> batches, uint32_t rows)
       : memtable_(std::move(memtable)), batches_(std::move(batches)), rows_(rows) {}
 
   Generation generation() const;
@@ -82,11 +87,12 @@ class MemtableView {
 class Memtable : public std::enable_shared_from_this<Memtable> {
  public:
   // `key_column` is the index of the primary key (utf8 or large_utf8) in the storage schema.
-  Memtable(Generation generation, int key_column) : generation_(generation), key_column_(key_column) {}
+  Memtable(Generation generation, int key_column)
+      : generation_(generation), key_column_(key_column) {}
 
   // Appends batches of one log entry; `charge` is kept until the memtable dies.
-  void Insert(const std::vector<std::shared_ptr<arrow::RecordBatch>>& batches, LogPosition position, uint32_t first_row_in_entry,
-              env::Reservation charge, env::MonotonicTime now);
+  void Insert(const std::vector<std::shared_ptr<arrow::RecordBatch>>& batches, LogPosition position,
+              uint32_t first_row_in_entry, env::Reservation charge, env::MonotonicTime now);
 
   MemtableView View() const;
 
@@ -115,7 +121,8 @@ class Memtable : public std::enable_shared_from_this<Memtable> {
   env::Reservation charge_;
 };
 
-// Bytes of memory that `batch` pins: each heap buffer once by its real size, mapped ranges not at all (S12).
+// Bytes of memory that `batch` pins: each heap buffer once by its real size, mapped ranges not at
+// all (S12).
 int64_t PinnedBytes(const arrow::RecordBatch& batch);
 
 }  // namespace sarissa::memwal

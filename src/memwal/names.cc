@@ -22,13 +22,17 @@ std::optional<uint64_t> ParseRev64(std::string_view name, std::string_view suffi
   return n;
 }
 
-std::string MemWalPrefix(const std::string& table) { return table + "/_mem_wal/"; }
+std::string MemWalPrefix(const std::string& table) {
+  return table + "/_mem_wal/";
+}
 
 std::string ShardPrefix(const std::string& table, const ShardId& shard) {
   return MemWalPrefix(table) + shard.ToString() + "/";
 }
 
-std::string LogPrefix(const std::string& table, const ShardId& shard) { return ShardPrefix(table, shard) + "wal/"; }
+std::string LogPrefix(const std::string& table, const ShardId& shard) {
+  return ShardPrefix(table, shard) + "wal/";
+}
 
 std::string LogEntryName(const std::string& table, const ShardId& shard, LogPosition position) {
   return LogPrefix(table, shard) + Rev64(position.value()) + ".arrow";
@@ -38,7 +42,8 @@ std::string ShardManifestPrefix(const std::string& table, const ShardId& shard) 
   return ShardPrefix(table, shard) + "manifest/";
 }
 
-std::string ShardManifestName(const std::string& table, const ShardId& shard, ShardManifestVersion version) {
+std::string ShardManifestName(const std::string& table, const ShardId& shard,
+                              ShardManifestVersion version) {
   return ShardManifestPrefix(table, shard) + Rev64(version.value()) + ".binpb";
 }
 

@@ -20,7 +20,8 @@ void Put(std::string& out, T value) {
 template <typename T>
 T Get(const uint8_t* data) {
   T value = 0;
-  for (size_t i = 0; i < sizeof(T); ++i) value = static_cast<T>(value | (static_cast<T>(data[i]) << (8 * i)));
+  for (size_t i = 0; i < sizeof(T); ++i)
+    value = static_cast<T>(value | (static_cast<T>(data[i]) << (8 * i)));
   return value;
 }
 
@@ -41,7 +42,8 @@ std::string EncodePositionSidecar(const std::vector<RowPositions>& runs) {
 }
 
 std::optional<std::vector<RowPositions>> DecodePositionSidecar(std::span<const uint8_t> bytes) {
-  if (bytes.size() < kHeadBytes + 4 || std::memcmp(bytes.data(), kMagic, sizeof kMagic) != 0) return std::nullopt;
+  if (bytes.size() < kHeadBytes + 4 || std::memcmp(bytes.data(), kMagic, sizeof kMagic) != 0)
+    return std::nullopt;
   if (Get<uint16_t>(bytes.data() + 4) != kVersion) return std::nullopt;
   const uint32_t count = Get<uint32_t>(bytes.data() + 8);
   if (bytes.size() != kHeadBytes + size_t{count} * kRunBytes + 4) return std::nullopt;

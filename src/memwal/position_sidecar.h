@@ -1,8 +1,10 @@
-// `_sarissa_positions.bin` of a generation: which log entry each physical row came from. Tail cursors stand on it.
+// `_sarissa_positions.bin` of a generation: which log entry each physical row came from. Tail
+// cursors stand on it.
 //
-// A sidecar of ours: both other readers ignore it, and losing it loses no row (rows then count as "before everything").
-// Layout, little-endian: "SRSP" · u16 version 1 · u16 0 · u32 count · count × {u64 log position, u32 first row in the entry,
-// u32 rows} in physical row order · u32 CRC32C of all bytes before. An unknown version or a bad checksum means: as if absent.
+// A sidecar of ours: both other readers ignore it, and losing it loses no row (rows then count as
+// "before everything"). Layout, little-endian: "SRSP" · u16 version 1 · u16 0 · u32 count · count ×
+// {u64 log position, u32 first row in the entry, u32 rows} in physical row order · u32 CRC32C of
+// all bytes before. An unknown version or a bad checksum means: as if absent.
 #pragma once
 
 #include <cstdint>

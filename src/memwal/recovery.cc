@@ -1,7 +1,9 @@
-// Opening a shard: claim the epoch, fence the predecessor with a sentinel, replay what is in no generation yet.
+// Opening a shard: claim the epoch, fence the predecessor with a sentinel, replay what is in no
+// generation yet.
 //
-// The order matters. The claim alone does not stop a predecessor that is about to append; the sentinel takes the slot it
-// would write next, and is put before the replay, so that nothing slips in between (M8, M9, M10).
+// The order matters. The claim alone does not stop a predecessor that is about to append; the
+// sentinel takes the slot it would write next, and is put before the replay, so that nothing slips
+// in between (M8, M9, M10).
 
 #include <algorithm>
 
@@ -13,7 +15,8 @@
 
 namespace sarissa::memwal {
 
-// Log positions are dense: what is above the replay cursor must have no hole, or an acknowledged entry is missing.
+// Log positions are dense: what is above the replay cursor must have no hole, or an acknowledged
+// entry is missing.
 Result<LogPosition> ShardWriter::FirstFreePosition() {
   ARROW_ASSIGN_OR_RAISE(const std::vector<LogPosition> present, log_.List());
   const uint64_t replayed = manifest_.replay_after_wal_entry_position();
@@ -21,7 +24,8 @@ Result<LogPosition> ShardWriter::FirstFreePosition() {
   for (const LogPosition position : present) {
     if (position.value() <= replayed) continue;
     if (position.value() != expected) {
-      return Error(ErrorKind::kCorrupt, "{}: log entry {} is missing below entry {}; refusing to replay around a hole",
+      return Error(ErrorKind::kCorrupt,
+                   "{}: log entry {} is missing below entry {}; refusing to replay around a hole",
                    LogPrefix(options_.table, options_.shard), expected, position);
     }
     ++expected;
@@ -35,7 +39,8 @@ Result<LogPosition> ShardWriter::FirstFreePosition() {
 }
 
 Status ShardWriter::Recover() {
-  // A manifest that cannot be read, or a log with a hole, must not be claimed: the incumbent, if any, stays untouched.
+  // A manifest that cannot be read, or a log with a hole, must not be claimed: the incumbent, if
+  // any, stays untouched.
   ARROW_ASSIGN_OR_RAISE(const auto before, manifests_.ReadNewest());
   if (before) {
     manifest_ = *before;
@@ -72,22 +77,28 @@ Status ShardWriter::Replay(LogPosition first, LogPosition end) {
   return Status::OK();
 }
 
-Status ShardWriter::ReplayEntry(LogPosition position, DecodedLogEntry entry, std::optional<Generation>& mark) {
+Status ShardWriter::ReplayEntry(LogPosition position, DecodedLogEntry entry,
+                                std::optional<Generation>& mark) {
   const std::string name = LogEntryName(options_.table, options_.shard, position);
   if (entry.epoch > epoch_) {
-    return Error(ErrorKind::kFenced, "{} was written by epoch {}, ours is {}", name, entry.epoch, epoch_);
+    return Error(ErrorKind::kFenced, "{} was written by epoch {}, ours is {}", name, entry.epoch,
+                 epoch_);
   }
   if (entry.sentinel || entry.batches.empty()) return Status::OK();
   if (entry.generation) {
     if (mark && *entry.generation < *mark) {
-      return Error(ErrorKind::kCorrupt, "{} has generation {} below generation {} that was replayed before it", name,
+      return Error(ErrorKind::kCorrupt,
+                   "{} has generation {} below generation {} that was replayed before it", name,
                    *entry.generation, *mark);
     }
-    // The marks are boundaries; the numbers come from the manifest, because another writer may have flushed some of them.
-    if (mark && *entry.generation > *mark && active_->rows() > 0) ARROW_RETURN_NOT_OK(FlushDuringReplay());
+    // The marks are boundaries; the numbers come from the manifest, because another writer may have
+    // flushed some of them.
+    if (mark && *entry.generation > *mark && active_->rows() > 0)
+      ARROW_RETURN_NOT_OK(FlushDuringReplay());
     mark = entry.generation;
   }
-  const bool full = active_->bytes() >= options_.memtable_bytes || active_->rows() >= options_.memtable_rows;
+  const bool full =
+      active_->bytes() >= options_.memtable_bytes || active_->rows() >= options_.memtable_rows;
   if (full) ARROW_RETURN_NOT_OK(FlushDuringReplay());
   std::vector<std::shared_ptr<arrow::RecordBatch>> batches;
   int64_t bytes = 0;
@@ -97,7 +108,8 @@ Status ShardWriter::ReplayEntry(LogPosition position, DecodedLogEntry entry, std
     bytes += PinnedBytes(**aligned);
     batches.push_back(*std::move(aligned));
   }
-  active_->Insert(batches, position, 0, options_.env->budget->Force(bytes), options_.env->clock->Now());
+  active_->Insert(batches, position, 0, options_.env->budget->Force(bytes),
+                  options_.env->clock->Now());
   return Status::OK();
 }
 

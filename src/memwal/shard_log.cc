@@ -12,8 +12,9 @@ constexpr int kSentinelTries = 1024;
 
 }  // namespace
 
-ShardLog::Attempt ShardLog::Append(LogPosition position, const LogEntryHeader& header,
-                                   const std::vector<std::shared_ptr<arrow::RecordBatch>>& batches) {
+ShardLog::Attempt ShardLog::Append(
+    LogPosition position, const LogEntryHeader& header,
+    const std::vector<std::shared_ptr<arrow::RecordBatch>>& batches) {
   SARISSA_SYNC_POINT("log.before_put");
   auto writer = store_.Create(LogEntryName(table_, shard_, position));
   if (!writer.ok()) return {Outcome::kAbsent, writer.status()};
@@ -43,12 +44,15 @@ ShardLog::Attempt ShardLog::Settle(LogPosition position, uint64_t nonce, Status 
 
 Result<LogPosition> ShardLog::PutSentinel(Epoch epoch, LogPosition from) {
   ARROW_ASSIGN_OR_RAISE(const std::string sentinel, EncodeSentinel(epoch));
-  const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(sentinel.data()), sentinel.size());
+  const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(sentinel.data()),
+                                       sentinel.size());
   LogPosition position = from;
   for (int tries = 0; tries < kSentinelTries; ++tries) {
-    const Status put = store_.Put(LogEntryName(table_, shard_, position), bytes, object_store::PutMode::kIfAbsent);
+    const Status put =
+        store_.Put(LogEntryName(table_, shard_, position), bytes, object_store::PutMode::kIfAbsent);
     if (put.ok()) return position;
-    // After a lost answer the slot may hold this very sentinel; one more at the next position does no harm.
+    // After a lost answer the slot may hold this very sentinel; one more at the next position does
+    // no harm.
     if (!Is(put, ErrorKind::kAlreadyExists) && !Is(put, ErrorKind::kOutcomeUnknown)) return put;
     if (Is(put, ErrorKind::kOutcomeUnknown)) {
       const auto head = store_.Head(LogEntryName(table_, shard_, position));
@@ -56,7 +60,8 @@ Result<LogPosition> ShardLog::PutSentinel(Epoch epoch, LogPosition from) {
     }
     position = position.Next();
   }
-  return Error(ErrorKind::kConflict, "no free log position for a sentinel after {} tries from {}", kSentinelTries, from);
+  return Error(ErrorKind::kConflict, "no free log position for a sentinel after {} tries from {}",
+               kSentinelTries, from);
 }
 
 Result<std::optional<DecodedLogEntry>> ShardLog::Read(LogPosition position) {

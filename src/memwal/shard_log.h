@@ -1,7 +1,8 @@
 // The log of one shard: numbered objects, one per group of appends, created by put-if-absent.
 //
-// Positions are 1-based and dense and never reused (S1). A present object is a whole entry. Thread safe; calls block.
-// The per-shard layout is the first implementation of a log; a log that many shards share fits the same calls.
+// Positions are 1-based and dense and never reused (S1). A present object is a whole entry. Thread
+// safe; calls block. The per-shard layout is the first implementation of a log; a log that many
+// shards share fits the same calls.
 #pragma once
 
 #include <arrow/record_batch.h>
@@ -28,7 +29,8 @@ class ShardLog {
     kLanded,    // this very entry is durable at `position`
     kTaken,     // another entry is there: somebody else writes this log
     kAbsent,    // nothing is there; the same position may be tried again
-    kUnproven,  // our bytes are there but not known to be durable; the same position must be tried again to prove it
+    kUnproven,  // our bytes are there but not known to be durable; the same position must be tried
+                // again to prove it
     kUnknown,   // the store does not say; nobody may write past it
   };
   struct Attempt {
@@ -36,8 +38,9 @@ class ShardLog {
     Status cause;  // why it did not land; OK when it did
   };
 
-  // One attempt. A lost or failed answer is settled by reading the object back and comparing the nonce. Bytes that are visible are
-  // not yet durable; a store answers kAlreadyExists only for durable objects, so the next attempt settles kUnproven.
+  // One attempt. A lost or failed answer is settled by reading the object back and comparing the
+  // nonce. Bytes that are visible are not yet durable; a store answers kAlreadyExists only for
+  // durable objects, so the next attempt settles kUnproven.
   Attempt Append(LogPosition position, const LogEntryHeader& header,
                  const std::vector<std::shared_ptr<arrow::RecordBatch>>& batches);
 

@@ -13,7 +13,8 @@ namespace {
 
 constexpr int kCommitRounds = 16;
 
-// The checksum is the last field on the wire: the tag of field 18001 with wire type 5, then four bytes.
+// The checksum is the last field on the wire: the tag of field 18001 with wire type 5, then four
+// bytes.
 constexpr std::array<uint8_t, 3> kChecksumTag = {0x8D, 0xE5, 0x08};
 constexpr size_t kChecksumBytes = kChecksumTag.size() + 4;
 
@@ -35,18 +36,22 @@ std::string EncodeShardManifest(const ShardManifest& manifest) {
 
 Result<ShardManifest> DecodeShardManifest(const std::string& name, const arrow::Buffer& bytes,
                                           ShardManifestVersion version) {
-  if (bytes.size() == 0) return Error(ErrorKind::kCorrupt, "{}: the shard manifest has zero bytes", name);
+  if (bytes.size() == 0)
+    return Error(ErrorKind::kCorrupt, "{}: the shard manifest has zero bytes", name);
   ShardManifest manifest;
   if (!manifest.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    return Error(ErrorKind::kCorrupt, "{}: {} bytes that are not a shard manifest", name, bytes.size());
+    return Error(ErrorKind::kCorrupt, "{}: {} bytes that are not a shard manifest", name,
+                 bytes.size());
   }
   if (manifest.version() != version.value()) {
-    return Error(ErrorKind::kCorrupt, "{}: holds version {} instead of {}", name, manifest.version(), version);
+    return Error(ErrorKind::kCorrupt, "{}: holds version {} instead of {}", name,
+                 manifest.version(), version);
   }
   if (manifest.has_sarissa_checksum()) {
     const size_t size = static_cast<size_t>(bytes.size());
-    const bool last = size > kChecksumBytes &&
-                      std::memcmp(bytes.data() + size - kChecksumBytes, kChecksumTag.data(), kChecksumTag.size()) == 0;
+    const bool last =
+        size > kChecksumBytes && std::memcmp(bytes.data() + size - kChecksumBytes,
+                                             kChecksumTag.data(), kChecksumTag.size()) == 0;
     if (!last || Crc32c({bytes.data(), size - kChecksumBytes}) != manifest.sarissa_checksum()) {
       return Error(ErrorKind::kCorrupt, "{}: the checksum does not match", name);
     }
@@ -83,7 +88,8 @@ Result<ShardManifestVersion> ShardManifestStore::ListNewest() const {
   return ShardManifestVersion(newest);
 }
 
-Result<std::optional<ShardManifest>> ShardManifestStore::ReadNewest(ShardManifestVersion known) const {
+Result<std::optional<ShardManifest>> ShardManifestStore::ReadNewest(
+    ShardManifestVersion known) const {
   ShardManifestVersion newest = known;
   if (newest.value() == 0) {
     ARROW_ASSIGN_OR_RAISE(newest, ListNewest());
@@ -104,7 +110,8 @@ Status ShardManifestStore::Put(const ShardManifest& manifest) const {
   const std::string bytes = EncodeShardManifest(manifest);
   Status put;
   bool unknown = false;
-  // After a lost answer the version may be ours already. A second put settles it: the name is taken by a durable object then.
+  // After a lost answer the version may be ours already. A second put settles it: the name is taken
+  // by a durable object then.
   for (int tries = 0; tries < 2; ++tries) {
     put = store_.Put(name, BytesOf(bytes), object_store::PutMode::kIfAbsent);
     if (!Is(put, ErrorKind::kOutcomeUnknown)) break;
@@ -114,14 +121,16 @@ Status ShardManifestStore::Put(const ShardManifest& manifest) const {
     const auto stored = unknown ? store_.Get(name) : Result<std::shared_ptr<arrow::Buffer>>(put);
     const bool ours = stored.ok() && (*stored)->size() == static_cast<int64_t>(bytes.size()) &&
                       std::memcmp((*stored)->data(), bytes.data(), bytes.size()) == 0;
-    if (!ours) return Error(ErrorKind::kConflict, "shard manifest version {} exists already", version);
+    if (!ours)
+      return Error(ErrorKind::kConflict, "shard manifest version {} exists already", version);
     put = Status::OK();
   }
   if (!put.ok()) return put;
   SARISSA_SYNC_POINT("shard_manifest.after_put");
   const std::string hint = fmt::format("{{\"version\":{}}}", version);
   // Only a hint: a reader that finds none, or an old one, looks for itself.
-  (void)store_.Put(ShardManifestHintName(table_, shard_), BytesOf(hint), object_store::PutMode::kOverwrite);
+  (void)store_.Put(ShardManifestHintName(table_, shard_), BytesOf(hint),
+                   object_store::PutMode::kOverwrite);
   return Status::OK();
 }
 
@@ -133,11 +142,12 @@ Result<ShardManifest> ShardManifestStore::Claim() const {
     if (newest) {
       claim = *std::move(newest);
       if (claim.status() == ShardManifest::SEALED) {
-        return Error(ErrorKind::kInvalid, "shard {} is sealed and takes no writer", shard_.ToString());
+        return Error(ErrorKind::kInvalid, "shard {} is sealed and takes no writer",
+                     shard_.ToString());
       }
       if (target != 0 && claim.writer_epoch() >= target) {
-        return Error(ErrorKind::kFenced, "another writer claimed epoch {} of shard {}", claim.writer_epoch(),
-                     shard_.ToString());
+        return Error(ErrorKind::kFenced, "another writer claimed epoch {} of shard {}",
+                     claim.writer_epoch(), shard_.ToString());
       }
     } else {
       claim.mutable_shard_id()->set_uuid(shard_.bytes.data(), shard_.bytes.size());
@@ -150,14 +160,18 @@ Result<ShardManifest> ShardManifestStore::Claim() const {
     if (put.ok()) return claim;
     if (!Is(put, ErrorKind::kConflict)) return put;
   }
-  return Error(ErrorKind::kConflict, "the claim of shard {} lost its race {} times", shard_.ToString(), kCommitRounds);
+  return Error(ErrorKind::kConflict, "the claim of shard {} lost its race {} times",
+               shard_.ToString(), kCommitRounds);
 }
 
-Result<ShardManifest> ShardManifestStore::Commit(Epoch epoch, ShardManifestVersion known,
-                                                 const std::function<Status(ShardManifest&)>& change) const {
+Result<ShardManifest> ShardManifestStore::Commit(
+    Epoch epoch, ShardManifestVersion known,
+    const std::function<Status(ShardManifest&)>& change) const {
   for (int round = 0; round < kCommitRounds; ++round) {
     ARROW_ASSIGN_OR_RAISE(std::optional<ShardManifest> newest, ReadNewest(known));
-    if (!newest) return Error(ErrorKind::kNotFound, "shard {} of {} has no manifest any more", shard_.ToString(), table_);
+    if (!newest)
+      return Error(ErrorKind::kNotFound, "shard {} of {} has no manifest any more",
+                   shard_.ToString(), table_);
     if (newest->writer_epoch() != epoch.value()) {
       return Error(ErrorKind::kFenced, "shard {}: epoch {} owns it, ours is {}", shard_.ToString(),
                    newest->writer_epoch(), epoch);
@@ -171,7 +185,8 @@ Result<ShardManifest> ShardManifestStore::Commit(Epoch epoch, ShardManifestVersi
     if (!Is(put, ErrorKind::kConflict)) return put;
     known = ShardManifestVersion(successor.version());
   }
-  return Error(ErrorKind::kConflict, "shard {}: the commit lost its race {} times", shard_.ToString(), kCommitRounds);
+  return Error(ErrorKind::kConflict, "shard {}: the commit lost its race {} times",
+               shard_.ToString(), kCommitRounds);
 }
 
 }  // namespace sarissa::memwal

@@ -1,11 +1,14 @@
-// The shard manifest: the durable state of one shard, as immutable versions that are created by put-if-absent.
+// The shard manifest: the durable state of one shard, as immutable versions that are created by
+// put-if-absent.
 //
 // Rules
-//  1. Versions are dense from 1. A version is written once and never replaced (S2); losing the race is kConflict, and the
+//  1. Versions are dense from 1. A version is written once and never replaced (S2); losing the race
+//  is kConflict, and the
 //     loser re-reads.
 //  2. Only the holder of the stored epoch commits; a higher stored epoch is kFenced.
 //  3. The hint file is only a hint: a missing, stale or garbled one never hides the newest version.
-//  4. A manifest of ours carries a CRC32C as its last field; one without (the original drops it) is unverified, not refused.
+//  4. A manifest of ours carries a CRC32C as its last field; one without (the original drops it) is
+//  unverified, not refused.
 #pragma once
 
 #include <functional>
@@ -22,8 +25,10 @@ namespace sarissa::memwal {
 using pb::mem_wal::ShardManifest;
 
 std::string EncodeShardManifest(const ShardManifest& manifest);
-// kCorrupt names the object and what is wrong (zero bytes, not a manifest, wrong version, wrong checksum).
-Result<ShardManifest> DecodeShardManifest(const std::string& name, const arrow::Buffer& bytes, ShardManifestVersion version);
+// kCorrupt names the object and what is wrong (zero bytes, not a manifest, wrong version, wrong
+// checksum).
+Result<ShardManifest> DecodeShardManifest(const std::string& name, const arrow::Buffer& bytes,
+                                          ShardManifestVersion version);
 
 // The manifests of one shard. Thread safe (stateless besides its names); calls block on the store.
 class ShardManifestStore {
@@ -31,22 +36,23 @@ class ShardManifestStore {
   ShardManifestStore(object_store::ObjectStore& store, std::string table, ShardId shard)
       : store_(store), table_(std::move(table)), shard_(shard) {}
 
-  // The newest manifest, or nothing when the shard has none. `known` is a version that exists for sure (0 = none known): the
-  // search starts there instead of listing.
+  // The newest manifest, or nothing when the shard has none. `known` is a version that exists for
+  // sure (0 = none known): the search starts there instead of listing.
   Result<std::optional<ShardManifest>> ReadNewest(ShardManifestVersion known = {}) const;
   Result<std::optional<ShardManifest>> Read(ShardManifestVersion version) const;
   Result<bool> Exists(ShardManifestVersion version) const;
 
-  // Writes `manifest` as its own version; kConflict when that version exists. An answer that was lost is settled by reading the
-  // version back. The hint follows, best effort.
+  // Writes `manifest` as its own version; kConflict when that version exists. An answer that was
+  // lost is settled by reading the version back. The hint follows, best effort.
   Status Put(const ShardManifest& manifest) const;
 
-  // Claims the shard: the newest manifest with the epoch raised by one, or version 1 with epoch 1. kFenced when another writer
-  // claims at the same time and wins, kInvalid when the shard is sealed.
+  // Claims the shard: the newest manifest with the epoch raised by one, or version 1 with epoch 1.
+  // kFenced when another writer claims at the same time and wins, kInvalid when the shard is
+  // sealed.
   Result<ShardManifest> Claim() const;
 
-  // Commits the successor of the newest manifest that `change` makes of it, as long as the stored epoch is `epoch`: kFenced
-  // otherwise. `change` edits everything but version and epoch.
+  // Commits the successor of the newest manifest that `change` makes of it, as long as the stored
+  // epoch is `epoch`: kFenced otherwise. `change` edits everything but version and epoch.
   Result<ShardManifest> Commit(Epoch epoch, ShardManifestVersion known,
                                const std::function<Status(ShardManifest&)>& change) const;
 

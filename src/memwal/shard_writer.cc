@@ -12,7 +12,8 @@ namespace {
 
 int KeyColumnOf(const lance::Schema& schema) {
   const auto key = schema.PrimaryKey();
-  SARISSA_CHECK(key.size() == 1, "a table has exactly one primary key column, this one {}", key.size());
+  SARISSA_CHECK(key.size() == 1, "a table has exactly one primary key column, this one {}",
+                key.size());
   const int column = schema.arrow_schema()->GetFieldIndex(key.front());
   SARISSA_CHECK(column >= 0, "the key column {} is a top-level column", key.front());
   return column;
@@ -20,7 +21,8 @@ int KeyColumnOf(const lance::Schema& schema) {
 
 }  // namespace
 
-// What one log entry holds: whole appends, bound to the memtable that was active when the group was taken.
+// What one log entry holds: whole appends, bound to the memtable that was active when the group was
+// taken.
 struct ShardWriter::Group {
   std::vector<QueuedAppend> appends;
   std::vector<std::shared_ptr<arrow::RecordBatch>> batches;
@@ -49,10 +51,12 @@ Result<std::shared_ptr<ShardWriter>> ShardWriter::Open(ShardOptions options) {
   return writer;
 }
 
-bool ShardWriter::AcceptsLocked() const { return state_ == WriterState::kActive; }
+bool ShardWriter::AcceptsLocked() const {
+  return state_ == WriterState::kActive;
+}
 
-env::Future<AppendResult> ShardWriter::Append(std::vector<std::shared_ptr<arrow::RecordBatch>> batches,
-                                              env::Reservation charge) {
+env::Future<AppendResult> ShardWriter::Append(
+    std::vector<std::shared_ptr<arrow::RecordBatch>> batches, env::Reservation charge) {
   QueuedAppend append;
   append.bytes = 0;
   for (const auto& batch : batches) append.bytes += PinnedBytes(*batch);
@@ -63,7 +67,8 @@ env::Future<AppendResult> ShardWriter::Append(std::vector<std::shared_ptr<arrow:
   const std::scoped_lock lock(mutex_);
   if (!AcceptsLocked()) {
     const Status refused =
-        cause_.ok() ? Error(ErrorKind::kCancelled, "shard {} is closing", options_.shard.ToString()) : cause_;
+        cause_.ok() ? Error(ErrorKind::kCancelled, "shard {} is closing", options_.shard.ToString())
+                    : cause_;
     return env::Future<AppendResult>::Ready(refused);
   }
   queue_.push_back(std::move(append));
@@ -80,7 +85,8 @@ void ShardWriter::StartLogTask() {
 std::shared_ptr<ShardWriter::Group> ShardWriter::TakeGroup() {
   auto group = std::make_shared<Group>();
   int64_t bytes = 0;
-  while (!queue_.empty() && (group->appends.empty() || bytes + queue_.front().bytes <= kGroupBytes)) {
+  while (!queue_.empty() &&
+         (group->appends.empty() || bytes + queue_.front().bytes <= kGroupBytes)) {
     bytes += queue_.front().bytes;
     group->appends.push_back(std::move(queue_.front()));
     queue_.pop_front();
@@ -123,7 +129,8 @@ void ShardWriter::AttemptGroup(const std::shared_ptr<Group>& group) {
     case ShardLog::Outcome::kTaken: {
       const Status owner = CheckStillOwner();
       if (!owner.ok()) return FailGroup(group, owner);
-      return FailGroup(group, Error(ErrorKind::kFailedWriter, "log entry {} of shard {} was written by somebody else",
+      return FailGroup(group, Error(ErrorKind::kFailedWriter,
+                                    "log entry {} of shard {} was written by somebody else",
                                     group->position, options_.shard.ToString()));
     }
     case ShardLog::Outcome::kUnproven:
@@ -132,13 +139,16 @@ void ShardWriter::AttemptGroup(const std::shared_ptr<Group>& group) {
     case ShardLog::Outcome::kAbsent:
       return RetryGroup(group, attempt.cause);
     case ShardLog::Outcome::kUnknown:
-      return FailGroup(group, Error(ErrorKind::kOutcomeUnknown, "log entry {} of shard {} may or may not be durable: {}",
-                                    group->position, options_.shard.ToString(), attempt.cause.message()));
+      return FailGroup(
+          group, Error(ErrorKind::kOutcomeUnknown,
+                       "log entry {} of shard {} may or may not be durable: {}", group->position,
+                       options_.shard.ToString(), attempt.cause.message()));
   }
 }
 
-// The log lies: before anything is acknowledged the epoch is read again, because an entry that landed below a successor's
-// sentinel is in the log but no longer ours to confirm, and one that landed in a deleted shard is nobody's (S8, W21).
+// The log lies: before anything is acknowledged the epoch is read again, because an entry that
+// landed below a successor's sentinel is in the log but no longer ours to confirm, and one that
+// landed in a deleted shard is nobody's (S8, W21).
 Status ShardWriter::CheckStillOwner() {
   ShardManifestVersion known;
   {
@@ -146,32 +156,39 @@ Status ShardWriter::CheckStillOwner() {
     known = ShardManifestVersion(manifest_.version());
   }
   ARROW_ASSIGN_OR_RAISE(const bool present, manifests_.Exists(known));
-  if (!present) return Error(ErrorKind::kNotFound, "shard {} was deleted", options_.shard.ToString());
+  if (!present)
+    return Error(ErrorKind::kNotFound, "shard {} was deleted", options_.shard.ToString());
   ARROW_ASSIGN_OR_RAISE(const bool newer, manifests_.Exists(known.Next()));
   if (!newer) return Status::OK();
   ARROW_ASSIGN_OR_RAISE(const auto newest, manifests_.ReadNewest(known));
   if (newest && newest->writer_epoch() == epoch_.value()) return Status::OK();
-  return Error(ErrorKind::kFenced, "shard {}: epoch {} owns it, ours is {}", options_.shard.ToString(),
-               newest ? newest->writer_epoch() : 0, epoch_);
+  return Error(ErrorKind::kFenced, "shard {}: epoch {} owns it, ours is {}",
+               options_.shard.ToString(), newest ? newest->writer_epoch() : 0, epoch_);
 }
 
 void ShardWriter::RetryGroup(const std::shared_ptr<Group>& group, const Status& cause) {
   const ErrorKind kind = KindOf(cause);
   const bool may_heal = kind == ErrorKind::kUnavailable || kind == ErrorKind::kOutcomeUnknown;
   if (!may_heal || group->attempts >= options_.log_retries) {
-    // Nothing landed, so the same position stays free and the memory is not ahead of the log: a full disk or a wrong batch
-    // refuses this group only. A store that stays silent, or a sync that failed, ends the writer.
+    // Nothing landed, so the same position stays free and the memory is not ahead of the log: a
+    // full disk or a wrong batch refuses this group only. A store that stays silent, or a sync that
+    // failed, ends the writer.
     if (group->may_have_landed) {
-      return FailGroup(group, Error(ErrorKind::kOutcomeUnknown, "log entry {} of shard {} may or may not be durable: {}",
+      return FailGroup(group, Error(ErrorKind::kOutcomeUnknown,
+                                    "log entry {} of shard {} may or may not be durable: {}",
                                     group->position, options_.shard.ToString(), cause.message()));
     }
-    const bool refused = kind == ErrorKind::kNoSpace || kind == ErrorKind::kInvalid || kind == ErrorKind::kOverloaded;
+    const bool refused = kind == ErrorKind::kNoSpace || kind == ErrorKind::kInvalid ||
+                         kind == ErrorKind::kOverloaded;
     if (refused) return FailGroup(group, cause);
-    return FailGroup(group, Error(ErrorKind::kFailedWriter, "the log of shard {} cannot be written: {}",
-                                  options_.shard.ToString(), cause.message()));
+    return FailGroup(group,
+                     Error(ErrorKind::kFailedWriter, "the log of shard {} cannot be written: {}",
+                           options_.shard.ToString(), cause.message()));
   }
-  const env::Duration base = options_.log_retry_delay * (int64_t{1} << std::min(group->attempts, 6));
-  const auto jitter = env::Duration(options_.env->random->Below(static_cast<uint64_t>(base.count()) / 2 + 1));
+  const env::Duration base =
+      options_.log_retry_delay * (int64_t{1} << std::min(group->attempts, 6));
+  const auto jitter =
+      env::Duration(options_.env->random->Below(static_cast<uint64_t>(base.count()) / 2 + 1));
   ++group->attempts;
   const env::TimerId timer = options_.env->storage->PostAfter(
       base + jitter, [self = shared_from_this(), group] { self->AttemptGroup(group); });
@@ -185,7 +202,8 @@ void ShardWriter::FinishGroup(const std::shared_ptr<Group>& group) {
   for (auto& append : group->appends) {
     uint32_t rows = 0;
     for (const auto& batch : append.batches) rows += static_cast<uint32_t>(batch->num_rows());
-    group->memtable->Insert(append.batches, group->position, first_row, std::move(append.charge), now);
+    group->memtable->Insert(append.batches, group->position, first_row, std::move(append.charge),
+                            now);
     first_row += rows;
   }
   {
@@ -248,13 +266,15 @@ void ShardWriter::Freeze() {
 
 void ShardWriter::FreezeIfFull() {
   if (!AcceptsLocked() && state_ != WriterState::kClosing) return;
-  if (active_->bytes() < options_.memtable_bytes && active_->rows() < options_.memtable_rows) return;
+  if (active_->bytes() < options_.memtable_bytes && active_->rows() < options_.memtable_rows)
+    return;
   Freeze();
 }
 
 SealFence ShardWriter::Seal() {
   const std::scoped_lock lock(mutex_);
-  if (state_ == WriterState::kFenced || state_ == WriterState::kFailed) return SealFence(std::nullopt, {}, cause_);
+  if (state_ == WriterState::kFenced || state_ == WriterState::kFailed)
+    return SealFence(std::nullopt, {}, cause_);
   std::optional<Generation> sealed;
   if (active_->rows() > 0) {
     sealed = active_->generation();
@@ -273,7 +293,8 @@ void ShardWriter::StartFlushTask() {
   options_.env->storage->Post([self = shared_from_this()] { self->RunFlushTask(); });
 }
 
-Result<pb::mem_wal::ShardManifest> ShardWriter::FlushGeneration(const MemtableView& rows, LogPosition covered) {
+Result<pb::mem_wal::ShardManifest> ShardWriter::FlushGeneration(const MemtableView& rows,
+                                                                LogPosition covered) {
   GenerationTarget target;
   target.store = options_.store;
   target.env = options_.env;
@@ -290,13 +311,16 @@ Result<pb::mem_wal::ShardManifest> ShardWriter::FlushGeneration(const MemtableVi
   }
   const auto change = [&](pb::mem_wal::ShardManifest& successor) -> Status {
     if (successor.current_generation() != entry.generation()) {
-      return Error(ErrorKind::kCorrupt, "shard {}: generation {} cannot follow, the manifest expects {}",
+      return Error(ErrorKind::kCorrupt,
+                   "shard {}: generation {} cannot follow, the manifest expects {}",
                    options_.shard.ToString(), entry.generation(), successor.current_generation());
     }
     *successor.add_sstables() = entry;
     successor.set_current_generation(entry.generation() + 1);
-    successor.set_replay_after_wal_entry_position(std::max(successor.replay_after_wal_entry_position(), covered.value()));
-    successor.set_wal_entry_position_last_seen(std::max(successor.wal_entry_position_last_seen(), covered.value()));
+    successor.set_replay_after_wal_entry_position(
+        std::max(successor.replay_after_wal_entry_position(), covered.value()));
+    successor.set_wal_entry_position_last_seen(
+        std::max(successor.wal_entry_position_last_seen(), covered.value()));
     return Status::OK();
   };
   auto committed = manifests_.Commit(epoch_, known, change);
@@ -308,7 +332,8 @@ void ShardWriter::RunFlushTask() {
   std::shared_ptr<Memtable> memtable;
   {
     const std::scoped_lock lock(mutex_);
-    const bool stopped = state_ == WriterState::kFenced || state_ == WriterState::kFailed || discard_;
+    const bool stopped =
+        state_ == WriterState::kFenced || state_ == WriterState::kFailed || discard_;
     if (stopped || frozen_.empty() || frozen_.front().groups_in_flight > 0) {
       flush_task_running_ = false;
     } else {
@@ -342,8 +367,9 @@ void ShardWriter::RunFlushTask() {
 
 void ShardWriter::RetryFlush(const Status& cause) {
   const ErrorKind kind = KindOf(cause);
-  const bool may_heal = kind == ErrorKind::kUnavailable || kind == ErrorKind::kNoSpace || kind == ErrorKind::kConflict ||
-                        kind == ErrorKind::kOverloaded || kind == ErrorKind::kOutcomeUnknown;
+  const bool may_heal = kind == ErrorKind::kUnavailable || kind == ErrorKind::kNoSpace ||
+                        kind == ErrorKind::kConflict || kind == ErrorKind::kOverloaded ||
+                        kind == ErrorKind::kOutcomeUnknown;
   const env::MonotonicTime now = options_.env->clock->Now();
   env::Duration delay{};
   bool give_up = !may_heal;
@@ -353,13 +379,15 @@ void ShardWriter::RetryFlush(const Status& cause) {
     if (now - *flush_failing_since_ >= options_.flush_fail_deadline) give_up = true;
     flush_trouble_ = cause;
     const env::Duration base =
-        std::min(options_.flush_retry_delay * (int64_t{1} << std::min(flush_failures_, 10)), options_.flush_retry_delay_max);
-    delay = base + env::Duration(options_.env->random->Below(static_cast<uint64_t>(base.count()) / 2 + 1));
+        std::min(options_.flush_retry_delay * (int64_t{1} << std::min(flush_failures_, 10)),
+                 options_.flush_retry_delay_max);
+    delay = base +
+            env::Duration(options_.env->random->Below(static_cast<uint64_t>(base.count()) / 2 + 1));
     ++flush_failures_;
   }
   if (!give_up) {
-    const env::TimerId timer =
-        options_.env->storage->PostAfter(delay, [self = shared_from_this()] { self->RunFlushTask(); });
+    const env::TimerId timer = options_.env->storage->PostAfter(
+        delay, [self = shared_from_this()] { self->RunFlushTask(); });
     if (timer != 0) return;
   }
   {
@@ -367,8 +395,9 @@ void ShardWriter::RetryFlush(const Status& cause) {
     flush_task_running_ = false;
   }
   const bool fenced = kind == ErrorKind::kFenced || kind == ErrorKind::kNotFound;
-  Fail(fenced ? cause : Error(ErrorKind::kFailedWriter, "the flush of shard {} failed: {}", options_.shard.ToString(),
-                              cause.message()));
+  Fail(fenced ? cause
+              : Error(ErrorKind::kFailedWriter, "the flush of shard {} failed: {}",
+                      options_.shard.ToString(), cause.message()));
 }
 
 void ShardWriter::Fail(const Status& cause) {
@@ -376,13 +405,16 @@ void ShardWriter::Fail(const Status& cause) {
   std::vector<env::Promise<FlushOutcome>> unflushed;
   {
     const std::scoped_lock lock(mutex_);
-    if (state_ == WriterState::kFenced || state_ == WriterState::kFailed || state_ == WriterState::kClosed) return;
+    if (state_ == WriterState::kFenced || state_ == WriterState::kFailed ||
+        state_ == WriterState::kClosed)
+      return;
     const ErrorKind kind = KindOf(cause);
     const bool not_ours = kind == ErrorKind::kFenced || kind == ErrorKind::kNotFound;
     state_ = not_ours ? WriterState::kFenced : WriterState::kFailed;
     cause_ = kind == ErrorKind::kOutcomeUnknown ? WithKind(cause, ErrorKind::kFailedWriter) : cause;
     refused.swap(queue_);
-    for (Frozen& frozen : frozen_) unflushed.push_back(std::exchange(frozen.promise, env::Promise<FlushOutcome>()));
+    for (Frozen& frozen : frozen_)
+      unflushed.push_back(std::exchange(frozen.promise, env::Promise<FlushOutcome>()));
   }
   for (auto& append : refused) append.promise.Set(status());
   for (auto& promise : unflushed) promise.Set(status());
@@ -448,7 +480,8 @@ void ShardWriter::FinishCloseIfIdle() {
     const bool flushes = !broken && !discard_;
     if (flushes && active_->rows() > 0) Freeze();
     if (flush_task_running_ || (flushes && !frozen_.empty())) return;
-    for (const Frozen& frozen : frozen_) report.only_in_log.push_back(frozen.memtable->generation());
+    for (const Frozen& frozen : frozen_)
+      report.only_in_log.push_back(frozen.memtable->generation());
     if (active_->rows() > 0) report.only_in_log.push_back(active_->generation());
     if (!broken) state_ = WriterState::kClosed;
     promise = std::exchange(close_promise_, std::nullopt);

@@ -1,19 +1,24 @@
-// The one live writer of one shard: log, memtables, flushes. A state machine without a thread of its own: whoever completes a
-// step posts the next one to the storage executor.
+// The one live writer of one shard: log, memtables, flushes. A state machine without a thread of
+// its own: whoever completes a step posts the next one to the storage executor.
 //
 // States
 //   kActive   appends are accepted. Entered by Open.
-//   kFenced   a higher epoch owns the shard. Entered by the log task or the flush task; nothing leaves it. Never
-//             acknowledges, serves nothing of its own (View has no memtables: the new owner's state counts).
-//   kFailed   the log may be lost (an append whose outcome stays unknown) or a flush failed for good. Entered by either task;
+//   kFenced   a higher epoch owns the shard. Entered by the log task or the flush task; nothing
+//   leaves it. Never
+//             acknowledges, serves nothing of its own (View has no memtables: the new owner's state
+//             counts).
+//   kFailed   the log may be lost (an append whose outcome stays unknown) or a flush failed for
+//   good. Entered by either task;
 //             only a reopen heals. Rows that are in the log stay readable.
-//   kClosing  Close was called: no new appends, queued ones finish, everything is flushed. From kActive only.
-//   kClosed   the end of kClosing.
+//   kClosing  Close was called: no new appends, queued ones finish, everything is flushed. From
+//   kActive only. kClosed   the end of kClosing.
 //
-// The way of a row: Append queues it; when no log task runs, one starts at once, takes what is queued (up to kGroupBytes),
-// writes one log entry, re-reads the epoch, inserts into the memtable, completes the appends. Nothing waits for a timer.
+// The way of a row: Append queues it; when no log task runs, one starts at once, takes what is
+// queued (up to kGroupBytes), writes one log entry, re-reads the epoch, inserts into the memtable,
+// completes the appends. Nothing waits for a timer.
 //
-// Lock order: the shard's lock, then a memtable's. Neither is held across I/O or while a promise is completed.
+// Lock order: the shard's lock, then a memtable's. Neither is held across I/O or while a promise is
+// completed.
 #pragma once
 
 #include <deque>
@@ -72,12 +77,14 @@ struct AppendResult {
   Epoch epoch;
 };
 
-// One consistent look at the shard: generations and memtables together hold every acknowledged row exactly where it is.
+// One consistent look at the shard: generations and memtables together hold every acknowledged row
+// exactly where it is.
 struct ShardView {
-  // False when the writer was fenced: the caller reads the shard from disk, as it does with foreign shards.
+  // False when the writer was fenced: the caller reads the shard from disk, as it does with foreign
+  // shards.
   bool owned = true;
   std::vector<pb::mem_wal::SsTable> generations;  // ascending
-  std::vector<MemtableView> memtables;            // ascending by generation: frozen ones, then the active one
+  std::vector<MemtableView> memtables;  // ascending by generation: frozen ones, then the active one
 };
 
 struct CloseReport {
@@ -88,14 +95,16 @@ struct CloseReport {
 class ShardWriter : public std::enable_shared_from_this<ShardWriter> {
  public:
   // Claims the shard, writes a sentinel when there may be a predecessor, replays the log. Blocks.
-  // kFenced: another writer claimed meanwhile. kCorrupt: the log cannot be replayed; nothing was deleted.
+  // kFenced: another writer claimed meanwhile. kCorrupt: the log cannot be replayed; nothing was
+  // deleted.
   static Result<std::shared_ptr<ShardWriter>> Open(ShardOptions options);
   ~ShardWriter();
   ShardWriter(const ShardWriter&) = delete;
   ShardWriter& operator=(const ShardWriter&) = delete;
 
   // Batches have the storage schema and at least one row. They become durable and visible together.
-  env::Future<AppendResult> Append(std::vector<std::shared_ptr<arrow::RecordBatch>> batches, env::Reservation charge);
+  env::Future<AppendResult> Append(std::vector<std::shared_ptr<arrow::RecordBatch>> batches,
+                                   env::Reservation charge);
 
   // Freezes the active memtable if it has rows.
   SealFence Seal();
@@ -112,8 +121,8 @@ class ShardWriter : public std::enable_shared_from_this<ShardWriter> {
   Epoch epoch() const { return epoch_; }
   const ShardId& shard() const { return options_.shard; }
 
-  // Finishes queued appends, flushes everything (kFlush). Completes with the report, also when the flush failed. After it no
-  // task of this writer touches the store.
+  // Finishes queued appends, flushes everything (kFlush). Completes with the report, also when the
+  // flush failed. After it no task of this writer touches the store.
   env::Future<CloseReport> Close(CloseMode mode = CloseMode::kFlush);
 
  private:
@@ -155,7 +164,7 @@ class ShardWriter : public std::enable_shared_from_this<ShardWriter> {
   void RetryFlush(const Status& cause);
   Result<pb::mem_wal::ShardManifest> FlushGeneration(const MemtableView& rows, LogPosition covered);
 
-  void Freeze();  // lock held; the active memtable has rows or groups in flight
+  void Freeze();        // lock held; the active memtable has rows or groups in flight
   void FreezeIfFull();  // lock held
   // Enters kFenced or kFailed once; later causes are ignored. Completes whatever waits.
   void Fail(const Status& cause);
@@ -170,7 +179,7 @@ class ShardWriter : public std::enable_shared_from_this<ShardWriter> {
 
   mutable std::mutex mutex_;
   WriterState state_ = WriterState::kActive;
-  Status cause_;  // of kFenced and kFailed
+  Status cause_;                         // of kFenced and kFailed
   pb::mem_wal::ShardManifest manifest_;  // newest that we wrote or saw
   LogPosition next_position_{1};
   std::deque<QueuedAppend> queue_;

@@ -13,7 +13,8 @@ namespace {
 Result<std::shared_ptr<arrow::Array>> AllFalse(int64_t rows) {
   ARROW_ASSIGN_OR_RAISE(auto bits, arrow::AllocateBuffer(arrow::bit_util::BytesForBits(rows)));
   std::memset(bits->mutable_data(), 0, static_cast<size_t>(bits->size()));
-  return std::make_shared<arrow::BooleanArray>(rows, std::shared_ptr<arrow::Buffer>(std::move(bits)));
+  return std::make_shared<arrow::BooleanArray>(rows,
+                                               std::shared_ptr<arrow::Buffer>(std::move(bits)));
 }
 
 }  // namespace
@@ -22,15 +23,16 @@ Result<lance::Schema> StorageSchema(const lance::Schema& base) {
   return base.WithAppended(arrow::field(kTombstoneColumn, arrow::boolean(), /*nullable=*/false));
 }
 
-Result<std::shared_ptr<arrow::RecordBatch>> WithLiveTombstones(const std::shared_ptr<arrow::RecordBatch>& batch,
-                                                               const lance::Schema& storage) {
+Result<std::shared_ptr<arrow::RecordBatch>> WithLiveTombstones(
+    const std::shared_ptr<arrow::RecordBatch>& batch, const lance::Schema& storage) {
   ARROW_ASSIGN_OR_RAISE(auto tombstones, AllFalse(batch->num_rows()));
   auto columns = batch->columns();
   columns.push_back(std::move(tombstones));
   return arrow::RecordBatch::Make(storage.arrow_schema(), batch->num_rows(), std::move(columns));
 }
 
-Result<std::shared_ptr<arrow::RecordBatch>> AlignToStorage(const arrow::RecordBatch& batch, const lance::Schema& storage) {
+Result<std::shared_ptr<arrow::RecordBatch>> AlignToStorage(const arrow::RecordBatch& batch,
+                                                           const lance::Schema& storage) {
   std::vector<std::shared_ptr<arrow::Array>> columns;
   columns.reserve(static_cast<size_t>(storage.arrow_schema()->num_fields()));
   for (const auto& field : storage.arrow_schema()->fields()) {

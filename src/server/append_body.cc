@@ -4,10 +4,10 @@
 #include <array>
 #include <optional>
 
+#include "rollout/json_escape.h"
 #include "rollout/record_decoder.h"
 #include "server/batch_memory.h"
 #include "server/json_body.h"
-#include "rollout/json_escape.h"
 #include "server/multipart_parser.h"
 #include "server/multipart_upload.h"
 
@@ -19,9 +19,11 @@ using BodyPtr = std::shared_ptr<AppendBody>;
 // What is read of the socket, and given to the spool, at a time.
 constexpr size_t kPieceBytes = 256 << 10;
 
-Result<BodyPtr> Decode(const env::Env& env, std::string_view json, const rollout::PayloadParts& parts,
-                       const rollout::DecodeOptions& options, env::Reservation charge) {
-  ARROW_ASSIGN_OR_RAISE(rollout::DecodedAppend decoded, rollout::DecodeAppend(json, parts, options));
+Result<BodyPtr> Decode(const env::Env& env, std::string_view json,
+                       const rollout::PayloadParts& parts, const rollout::DecodeOptions& options,
+                       env::Reservation charge) {
+  ARROW_ASSIGN_OR_RAISE(rollout::DecodedAppend decoded,
+                        rollout::DecodeAppend(json, parts, options));
   if (decoded.ids.empty()) return Error(ErrorKind::kInvalid, "records: must not be empty");
   const int64_t pinned = MemoryOf(decoded.batches);
   if (pinned > charge.bytes()) {
@@ -44,7 +46,8 @@ Result<BodyPtr> Decode(const env::Env& env, std::string_view json, const rollout
   return body;
 }
 
-// The body as text, charged twice its size: once for the text, once for the rows that are made of it.
+// The body as text, charged twice its size: once for the text, once for the rows that are made of
+// it.
 Awaitable<Result<std::shared_ptr<std::string>>> ReadCharged(RouteContext& context, BodyReader& body,
                                                             env::Reservation& charge) {
   auto text = std::make_shared<std::string>();
@@ -61,10 +64,9 @@ Awaitable<Result<std::shared_ptr<std::string>>> ReadCharged(RouteContext& contex
   charge = std::move(*whole);
   for (;;) {
     const size_t have = text->size();
-    const size_t piece = static_cast<size_t>(
-        std::min<uint64_t>(length.has_value() ? *length - std::min<uint64_t>(*length, have) + 1
-                                              : kPieceBytes,
-                           kPieceBytes));
+    const size_t piece = static_cast<size_t>(std::min<uint64_t>(
+        length.has_value() ? *length - std::min<uint64_t>(*length, have) + 1 : kPieceBytes,
+        kPieceBytes));
     if (!length.has_value()) {
       Result<env::Reservation> more =
           context.env.budget->Reserve(static_cast<int64_t>(piece * 2), "append");
@@ -87,10 +89,10 @@ Awaitable<Result<std::shared_ptr<std::string>>> ReadCharged(RouteContext& contex
   }
 }
 
-Awaitable<Result<BodyPtr>> ReadJsonBody(RouteContext& context, Request& request, env::WallTime now) {
+Awaitable<Result<BodyPtr>> ReadJsonBody(RouteContext& context, Request& request,
+                                        env::WallTime now) {
   auto charge = std::make_shared<env::Reservation>();
-  Result<std::shared_ptr<std::string>> text =
-      co_await ReadCharged(context, *request.body, *charge);
+  Result<std::shared_ptr<std::string>> text = co_await ReadCharged(context, *request.body, *charge);
   if (!text.ok()) co_return text.status();
   auto decode = [&context, text = std::move(*text), charge, now] {
     const rollout::DecodeOptions options{.now = now, .multipart = false};
@@ -111,7 +113,8 @@ Awaitable<Result<size_t>> Fill(BodyReader& body, std::span<uint8_t> into) {
   co_return filled;
 }
 
-// Feeds the body to `upload`. One piece is read while the one before is parsed and spooled, and no more.
+// Feeds the body to `upload`. One piece is read while the one before is parsed and spooled, and no
+// more.
 Awaitable<Result<env::Unit>> Receive(RouteContext& context, BodyReader& body,
                                      std::shared_ptr<MultipartUpload> upload) {
   std::array<std::shared_ptr<uint8_t[]>, 2> buffers;

@@ -21,8 +21,10 @@ struct AppendBody {
   env::Reservation charge;  // what the batches pin
 };
 
-// Memory is charged before the body is read (by its declared length, or as it comes). kInvalid names what is wrong with the
-// body, kOverloaded says that the budget is spent; the rest of the body is then left unread.
-Awaitable<Result<std::shared_ptr<AppendBody>>> ReadAppendBody(RouteContext& context, Request& request);
+// Memory is charged before the body is read (by its declared length, or as it comes). kInvalid
+// names what is wrong with the body, kOverloaded says that the budget is spent; the rest of the
+// body is then left unread.
+Awaitable<Result<std::shared_ptr<AppendBody>>> ReadAppendBody(RouteContext& context,
+                                                              Request& request);
 
 }  // namespace sarissa::server

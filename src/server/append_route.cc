@@ -55,9 +55,9 @@ Awaitable<Response> Append(RouteContext& context, Request& request, bool flush) 
     }
     context.metrics.appends_flushed.Add();
   }
-  co_return JsonResponse(201, fmt::format(R"({{"version":{},"ids":{},"count":{}}})",
-                                          receipt->base_version, (*body)->ids_json,
-                                          (*body)->count));
+  co_return JsonResponse(
+      201, fmt::format(R"({{"version":{},"ids":{},"count":{}}})", receipt->base_version,
+                       (*body)->ids_json, (*body)->count));
 }
 
 }  // namespace

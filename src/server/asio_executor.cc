@@ -30,7 +30,8 @@ env::TimerId AsioExecutor::PostAfter(env::Duration delay, env::Task task) {
 bool AsioExecutor::CancelTimer(env::TimerId timer) {
   const std::shared_ptr<boost::asio::steady_timer> taken = TakeTimer(timer);
   if (taken == nullptr) return false;
-  // A timer is not thread safe: it is cancelled where its handler runs, or keeps until it fires as a no-op.
+  // A timer is not thread safe: it is cancelled where its handler runs, or keeps until it fires as
+  // a no-op.
   boost::asio::post(context_, [taken] { taken->cancel(); });
   return true;
 }

@@ -1,4 +1,5 @@
-// An io_context as an env::Executor, so that futures can bring their results back to the io threads.
+// An io_context as an env::Executor, so that futures can bring their results back to the io
+// threads.
 //
 // Thread safe. The io_context outlives it; Stop() refuses new work.
 #pragma once

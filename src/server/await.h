@@ -1,8 +1,8 @@
-// The bridge between coroutines and the engine's world: a coroutine waits for an env::Future, or for a function that runs on
-// another executor, without holding its io thread.
+// The bridge between coroutines and the engine's world: a coroutine waits for an env::Future, or
+// for a function that runs on another executor, without holding its io thread.
 //
-// The coroutine resumes on its own executor (its strand). Results are copied out of the future, so large ones travel by
-// pointer.
+// The coroutine resumes on its own executor (its strand). Results are copied out of the future, so
+// large ones travel by pointer.
 #pragma once
 
 #include <boost/asio/associated_executor.hpp>
@@ -64,8 +64,8 @@ Awaitable<Result<T>> Await(env::Executor& io, env::Future<T> future) {
       std::move(initiation), boost::asio::use_awaitable);
 }
 
-// Runs `function` (returning Status or Result<T>) on `executor`; the future completes with what it returned, or with
-// kCancelled when the executor has stopped.
+// Runs `function` (returning Status or Result<T>) on `executor`; the future completes with what it
+// returned, or with kCancelled when the executor has stopped.
 template <typename Function>
 auto StartOn(env::Executor& executor, Function function) {
   using T = typename internal::ResultValue<std::invoke_result_t<Function&>>::type;

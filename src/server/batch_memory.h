@@ -9,8 +9,8 @@
 
 namespace sarissa::server {
 
-// Bytes of heap that the batches pin: each buffer once, by the size of the allocation it is a slice of; mapped ranges count
-// nothing.
+// Bytes of heap that the batches pin: each buffer once, by the size of the allocation it is a slice
+// of; mapped ranges count nothing.
 int64_t MemoryOf(const std::vector<std::shared_ptr<arrow::RecordBatch>>& batches);
 
 // Gives the pages of all mapped buffers of `batch` back.

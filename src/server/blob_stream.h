@@ -1,5 +1,5 @@
-// The body of the blob route: one payload in pieces. A mapped payload is read piece by piece on the storage executor and its
-// pages are given back, so that a large download costs a piece of memory.
+// The body of the blob route: one payload in pieces. A mapped payload is read piece by piece on the
+// storage executor and its pages are given back, so that a large download costs a piece of memory.
 #pragma once
 
 #include <cstdint>

@@ -81,14 +81,14 @@ Awaitable<bool> Connection::Serve() {
     response.close = true;
     if (reader.timed_out()) context_.metrics.body_timeouts.Add();
   }
-  bool keep_alive = reader.keep_alive() && !response.close &&
-                    !context_.draining.load(std::memory_order_relaxed);
+  bool keep_alive =
+      reader.keep_alive() && !response.close && !context_.draining.load(std::memory_order_relaxed);
   if (keep_alive) keep_alive = co_await reader.Discard();
   linger_ = !reader.body_ended() || reader.failure().has_value();
   const int status = response.status;
   const bool complete = co_await Respond(request, reader, response, keep_alive);
   dispatcher_.Finished(request, path, status, start, complete);
-  co_return complete && keep_alive;
+  co_return complete&& keep_alive;
 }
 
 Awaitable<bool> Connection::Respond(const Request& request, RequestReader& reader,
@@ -97,8 +97,8 @@ Awaitable<bool> Connection::Respond(const Request& request, RequestReader& reade
   fields.http_1_0 = reader.http_1_0();
   fields.request_id = request.id;
   fields.now = context_.env.clock->WallNow();
-  fields.length = response.source != nullptr ? response.source_length.value_or(0)
-                                             : response.body.size();
+  fields.length =
+      response.source != nullptr ? response.source_length.value_or(0) : response.body.size();
   if (response.status == 204) {
     fields.framing = Framing::kNone;
   } else if (response.source != nullptr && !response.source_length.has_value()) {
@@ -110,7 +110,7 @@ Awaitable<bool> Connection::Respond(const Request& request, RequestReader& reade
   if (response.source != nullptr && !bodiless) {
     const bool written = co_await WriteStream(*response.source, std::move(head),
                                               fields.framing == Framing::kChunked);
-    co_return written && fields.framing != Framing::kUntilClose;
+    co_return written&& fields.framing != Framing::kUntilClose;
   }
   std::vector<asio::const_buffer> buffers = {BufferOf(head)};
   if (!bodiless) buffers.push_back(BufferOf(response.body));

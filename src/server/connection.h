@@ -1,7 +1,9 @@
-// One client connection: reads requests one after another, lets the dispatcher answer them, writes the answers in order.
+// One client connection: reads requests one after another, lets the dispatcher answer them, writes
+// the answers in order.
 //
-// Requests that were sent ahead (pipelining) wait in the buffer. A client that goes away does not cancel its request: the
-// handler runs to its end and only then the connection notices. Runs on its own strand; Drain() may be called from anywhere.
+// Requests that were sent ahead (pipelining) wait in the buffer. A client that goes away does not
+// cancel its request: the handler runs to its end and only then the connection notices. Runs on its
+// own strand; Drain() may be called from anywhere.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,5 @@
-// The bytes of one connection: a socket, what was read of it and not used yet, and the deadline of the current operation.
+// The bytes of one connection: a socket, what was read of it and not used yet, and the deadline of
+// the current operation.
 //
 // Used by the connection's coroutine only, whose executor (a strand) is the socket's.
 #pragma once
@@ -32,7 +33,8 @@ class ConnectionIo : public std::enable_shared_from_this<ConnectionIo> {
   // Writes everything; every byte that the client takes renews `stall_timeout`.
   Awaitable<IoOutcome> Write(std::vector<boost::asio::const_buffer> buffers,
                              env::Duration stall_timeout);
-  // Closes so that the client can still read the answer while it is sending: a reset would throw it away.
+  // Closes so that the client can still read the answer while it is sending: a reset would throw it
+  // away.
   Awaitable<void> Linger(env::Duration longest);
 
   // Makes the operation that is waiting end as closed.
@@ -52,8 +54,8 @@ class ConnectionIo : public std::enable_shared_from_this<ConnectionIo> {
   boost::asio::ip::tcp::socket socket_;
   const env::Clock& clock_;
   boost::beast::flat_buffer buffer_;
-  // The timer runs at least as early as the deadline: a later deadline is noticed when it fires, so that the usual case, a
-  // deadline that only moves back, costs nothing.
+  // The timer runs at least as early as the deadline: a later deadline is noticed when it fires, so
+  // that the usual case, a deadline that only moves back, costs nothing.
   boost::asio::steady_timer timer_;
   bool timer_running_ = false;
   env::MonotonicTime deadline_ = env::MonotonicTime::max();

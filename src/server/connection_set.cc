@@ -33,7 +33,8 @@ env::Future<env::Unit> ConnectionSet::Drain() {
   {
     const std::scoped_lock lock(mutex_);
     for (const auto& [id, weak] : connections_) {
-      if (std::shared_ptr<Connection> connection = weak.lock()) open.push_back(std::move(connection));
+      if (std::shared_ptr<Connection> connection = weak.lock())
+        open.push_back(std::move(connection));
     }
     empty = connections_.empty();
     if (!empty) emptied_.emplace(std::move(promise));

@@ -18,7 +18,8 @@ class ConnectionSet {
   void Remove(uint64_t id);
   uint64_t size() const;
 
-  // Tells every connection that shutdown has begun; completes when the last one is gone. Called once.
+  // Tells every connection that shutdown has begun; completes when the last one is gone. Called
+  // once.
   env::Future<env::Unit> Drain();
 
  private:

@@ -29,7 +29,9 @@ Awaitable<Response> Guarded(RouteHandler handler, RouteContext& context, Request
   } catch (const std::bad_alloc&) {
     co_return ErrorResponse(Error(ErrorKind::kOverloaded, "out of memory"));
   } catch (const std::exception& e) {
-    LogLine(LogLevel::kError, "handler_threw").With("request_id", request.id).With("what", e.what());
+    LogLine(LogLevel::kError, "handler_threw")
+        .With("request_id", request.id)
+        .With("what", e.what());
     co_return ErrorResponse(500, "INTERNAL", "the request handler failed");
   }
 }
@@ -51,7 +53,8 @@ Awaitable<Response> Dispatcher::Handle(Request& request, std::string_view& path)
     co_return co_await Guarded(route.handler, context_, request);
   }
   if (match.allow.empty()) co_return ErrorResponse(404, "NOT_FOUND", "there is no such path");
-  Response response = ErrorResponse(405, "METHOD_NOT_ALLOWED", "the path does not answer this method");
+  Response response =
+      ErrorResponse(405, "METHOD_NOT_ALLOWED", "the path does not answer this method");
   response.headers.emplace_back("allow", std::move(match.allow));
   co_return response;
 }

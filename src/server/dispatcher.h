@@ -1,4 +1,5 @@
-// From a request to its handler: routing, the draining gate, metrics and the log line of each request. Thread safe.
+// From a request to its handler: routing, the draining gate, metrics and the log line of each
+// request. Thread safe.
 #pragma once
 
 #include <string_view>

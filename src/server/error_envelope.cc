@@ -66,9 +66,9 @@ Response ErrorResponse(const Status& status) {
 }
 
 Response DurableNotFlushedResponse(const Status& status) {
-  return ErrorResponse(MappingOf(KindOf(status)).status, "DURABLE_NOT_FLUSHED",
-                       "the rows are durable and visible on this server, but the flush failed: " +
-                           status.message());
+  return ErrorResponse(
+      MappingOf(KindOf(status)).status, "DURABLE_NOT_FLUSHED",
+      "the rows are durable and visible on this server, but the flush failed: " + status.message());
 }
 
 }  // namespace sarissa::server

@@ -31,18 +31,18 @@ class BodyReader {
   virtual std::optional<uint64_t> length() const = 0;
   // A body that turns out longer fails the read; the connection then answers 413.
   virtual void set_limit(uint64_t bytes) = 0;
-  // Fills `into` from its start with at least one byte; 0 at the end. After an error the connection answers for the handler
-  // (400, 408, 413), which only has to return.
+  // Fills `into` from its start with at least one byte; 0 at the end. After an error the connection
+  // answers for the handler (400, 408, 413), which only has to return.
   virtual boost::asio::awaitable<Result<size_t>> Read(std::span<uint8_t> into) = 0;
 };
 
 struct Request {
   Method method = Method::kOther;
   std::string method_text;
-  std::string target;  // origin form, as it came
-  std::string query;   // after the '?', raw
-  Headers headers;     // names in lower case
-  std::string id;      // for logs and the x-request-id header
+  std::string target;               // origin form, as it came
+  std::string query;                // after the '?', raw
+  Headers headers;                  // names in lower case
+  std::string id;                   // for logs and the x-request-id header
   std::vector<std::string> params;  // decoded path parameters, in the order of the route's template
   BodyReader* body = nullptr;
 
@@ -50,11 +50,13 @@ struct Request {
   const std::string* Header(std::string_view name) const;
 };
 
-// The body of a streamed response, pulled by the connection: one piece at a time, the next one only when the last is written.
+// The body of a streamed response, pulled by the connection: one piece at a time, the next one only
+// when the last is written.
 class BodySource {
  public:
   virtual ~BodySource() = default;
-  // Null at the end. An error closes the connection, so that the client sees a broken body and not a short one.
+  // Null at the end. An error closes the connection, so that the client sees a broken body and not
+  // a short one.
   virtual boost::asio::awaitable<Result<std::shared_ptr<arrow::Buffer>>> Next() = 0;
 };
 

@@ -7,11 +7,11 @@
 #include <cctype>
 #include <utility>
 
-
 namespace sarissa::server {
 namespace {
 
-// Calls `field(key, value)` for every member until it returns a text that says what is wrong; that text is the result.
+// Calls `field(key, value)` for every member until it returns a text that says what is wrong; that
+// text is the result.
 template <typename Field>
 Result<std::string> VisitObject(std::string_view text, const Field& field) {
   simdjson::dom::parser parser;
@@ -54,8 +54,8 @@ Awaitable<Result<std::string>> ReadText(BodyReader& body, uint64_t limit) {
   for (;;) {
     const size_t have = text.size();
     text.resize(have + piece);
-    const Result<size_t> got = co_await body.Read(
-        std::span(reinterpret_cast<uint8_t*>(text.data()) + have, piece));
+    const Result<size_t> got =
+        co_await body.Read(std::span(reinterpret_cast<uint8_t*>(text.data()) + have, piece));
     if (!got.ok()) co_return got.status();
     text.resize(have + *got);
     if (*got == 0) co_return text;
@@ -83,8 +83,7 @@ Result<CreateStoreBody> ParseCreateStore(std::string_view text) {
   CreateStoreBody body;
   bool has_name = false;
   bool has_options = false;
-  const auto field = [&](std::string_view key,
-                         const simdjson::dom::element& value) -> std::string {
+  const auto field = [&](std::string_view key, const simdjson::dom::element& value) -> std::string {
     if (key == "name") {
       if (std::exchange(has_name, true)) return "name: given more than once";
       std::string_view given;
@@ -104,8 +103,7 @@ Result<CreateStoreBody> ParseCreateStore(std::string_view text) {
 Result<CheckoutBody> ParseCheckout(std::string_view text) {
   CheckoutBody body;
   bool seen = false;
-  const auto field = [&](std::string_view key,
-                         const simdjson::dom::element& value) -> std::string {
+  const auto field = [&](std::string_view key, const simdjson::dom::element& value) -> std::string {
     if (key != "version") return "";
     if (std::exchange(seen, true)) return "version: given more than once";
     if (value.is_null()) return "";

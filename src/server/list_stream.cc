@@ -16,7 +16,8 @@ constexpr int64_t kRowsPerStep = 16;
 
 }  // namespace
 
-// Makes one piece at a time. Its steps hop between executors; only one of them is queued or running, so no lock is needed.
+// Makes one piece at a time. Its steps hop between executors; only one of them is queued or
+// running, so no lock is needed.
 class ListProducer : public std::enable_shared_from_this<ListProducer> {
  public:
   ListProducer(const env::Env& env, std::shared_ptr<engine::Table> table,
@@ -34,9 +35,8 @@ class ListProducer : public std::enable_shared_from_this<ListProducer> {
   void Step() {
     const bool encode = batch_ != nullptr;
     env::Executor& executor = encode ? *env_.cpu : *env_.storage;
-    const bool posted = executor.Post([self = shared_from_this(), encode] {
-      encode ? self->Encode() : self->Pull();
-    });
+    const bool posted = executor.Post(
+        [self = shared_from_this(), encode] { encode ? self->Encode() : self->Pull(); });
     // A promise that dies unset completes as cancelled.
     if (!posted) promise_.reset();
   }

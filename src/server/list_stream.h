@@ -1,5 +1,6 @@
-// The body of the list route: batches pulled on the storage executor, encoded on the cpu executor, handed to the connection in
-// pieces. One piece is being written while the next one is made, and no more: a slow client holds the scan back.
+// The body of the list route: batches pulled on the storage executor, encoded on the cpu executor,
+// handed to the connection in pieces. One piece is being written while the next one is made, and no
+// more: a slow client holds the scan back.
 #pragma once
 
 #include <memory>
@@ -21,7 +22,8 @@ class ListProducer;
 class ListStream final : public BodySource {
  public:
   static constexpr size_t kPieceBytes = 256 << 10;
-  // Charged to the budget for as long as the stream lives: two pieces, a batch and its decoded form.
+  // Charged to the budget for as long as the stream lives: two pieces, a batch and its decoded
+  // form.
   static constexpr int64_t kChargeBytes = 4 << 20;
 
   // Keeps `table` open. Everything borrowed outlives the stream.
@@ -29,7 +31,8 @@ class ListStream final : public BodySource {
              std::unique_ptr<lance::BatchStream> rows, env::Reservation charge);
   ~ListStream() override;
 
-  // Makes the first piece, which must be done before anything is sent: an early error still gets its own answer.
+  // Makes the first piece, which must be done before anything is sent: an early error still gets
+  // its own answer.
   Awaitable<Result<ListPiece>> First();
   // The pieces from the first one on.
   Awaitable<Result<std::shared_ptr<arrow::Buffer>>> Next() override;

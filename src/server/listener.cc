@@ -17,7 +17,8 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
 
-// Pause after an accept that failed or had to wait: no file descriptors left, or too many connections.
+// Pause after an accept that failed or had to wait: no file descriptors left, or too many
+// connections.
 constexpr auto kAcceptPause = std::chrono::milliseconds(50);
 
 // Waits on the strand of the coroutine.

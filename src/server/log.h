@@ -13,7 +13,8 @@ namespace sarissa::server {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError, kOff };
 
-// From "debug", "info", "warn", "error", "off" (also "trace" and "warning"); anything else is kInfo.
+// From "debug", "info", "warn", "error", "off" (also "trace" and "warning"); anything else is
+// kInfo.
 LogLevel ParseLogLevel(std::string_view text);
 
 // Lines below `level` are dropped. Called once, by main().

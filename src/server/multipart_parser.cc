@@ -27,7 +27,8 @@ struct Parameter {
   std::string value;
 };
 
-// Reads one `;name=value` or `;name="value"` off the front of `rest`; false at the end. `ok` is cleared on a syntax error.
+// Reads one `;name=value` or `;name="value"` off the front of `rest`; false at the end. `ok` is
+// cleared on a syntax error.
 bool NextParameter(std::string_view& rest, std::string_view& name, std::string& value, bool& ok) {
   rest = Trim(rest);
   if (rest.empty()) return false;
@@ -75,7 +76,8 @@ Result<Parameter> FindParameter(std::string_view header, std::string_view wanted
   bool ok = true;
   while (NextParameter(rest, name, value, ok)) {
     if (!EqualsIgnoringCase(name, wanted)) continue;
-    if (found.found) return Error(ErrorKind::kInvalid, "multipart: parameter '{}' is repeated", wanted);
+    if (found.found)
+      return Error(ErrorKind::kInvalid, "multipart: parameter '{}' is repeated", wanted);
     found = {true, value};
   }
   if (!ok) return Error(ErrorKind::kInvalid, "multipart: malformed header parameters");
@@ -83,15 +85,16 @@ Result<Parameter> FindParameter(std::string_view header, std::string_view wanted
 }
 
 bool IsBoundaryCharacter(unsigned char c) {
-  return std::isalnum(c) != 0 || std::string_view("'()+_,-./:=? ").find(static_cast<char>(c)) !=
-                                     std::string_view::npos;
+  return std::isalnum(c) != 0 ||
+         std::string_view("'()+_,-./:=? ").find(static_cast<char>(c)) != std::string_view::npos;
 }
 
 }  // namespace
 
 Result<std::string> MultipartBoundary(std::string_view content_type) {
   ARROW_ASSIGN_OR_RAISE(Parameter boundary, FindParameter(content_type, "boundary"));
-  if (!boundary.found) return Error(ErrorKind::kInvalid, "multipart: the content type has no boundary");
+  if (!boundary.found)
+    return Error(ErrorKind::kInvalid, "multipart: the content type has no boundary");
   const std::string& value = boundary.value;
   if (value.empty() || value.size() > 70 || value.back() == ' ' ||
       !std::all_of(value.begin(), value.end(), IsBoundaryCharacter)) {
@@ -131,8 +134,8 @@ Status MultipartParser::Consume(std::span<const uint8_t> data) {
 
 Status MultipartParser::Finish() const {
   if (state_ == State::kEpilogue && (pending_.empty() || pending_ == kLineEnd)) return Status::OK();
-  return Error(ErrorKind::kInvalid, "multipart: the body ends at byte {} without its closing boundary",
-               position_);
+  return Error(ErrorKind::kInvalid,
+               "multipart: the body ends at byte {} without its closing boundary", position_);
 }
 
 Status MultipartParser::Opening(std::string_view& text) {
@@ -162,7 +165,8 @@ Status MultipartParser::AfterBoundary(std::string_view& text) {
   } else if (pending_ == kLineEnd) {
     state_ = State::kHeader;
   } else {
-    return Error(ErrorKind::kInvalid, "multipart: garbage behind the boundary at byte {}", position_);
+    return Error(ErrorKind::kInvalid, "multipart: garbage behind the boundary at byte {}",
+                 position_);
   }
   pending_.clear();
   return Status::OK();
@@ -197,7 +201,8 @@ Status MultipartParser::BeginPart() {
     }
     if (!EqualsIgnoringCase(line.substr(0, colon), "content-disposition")) continue;
     const std::string_view value = Trim(line.substr(colon + 1));
-    if (has_disposition || !EqualsIgnoringCase(Trim(value.substr(0, value.find(';'))), "form-data")) {
+    if (has_disposition ||
+        !EqualsIgnoringCase(Trim(value.substr(0, value.find(';'))), "form-data")) {
       return Error(ErrorKind::kInvalid,
                    "multipart: part {} does not have one content-disposition of form-data", parts_);
     }
@@ -218,7 +223,8 @@ Status MultipartParser::Data(std::string_view& text) {
       text.remove_prefix(1);
       continue;
     }
-    // What looked like a delimiter was content. It holds no second CR, so nothing of it can start another one.
+    // What looked like a delimiter was content. It holds no second CR, so nothing of it can start
+    // another one.
     const size_t length = matched_;
     matched_ = 0;
     ARROW_RETURN_NOT_OK(Deliver(std::string_view(delimiter_).substr(0, length)));
@@ -231,7 +237,8 @@ Status MultipartParser::Data(std::string_view& text) {
       matched_ = delimiter_.size();
     } else {
       const size_t start = text.rfind('\r');
-      const bool candidate = start != std::string_view::npos && delimiter_.starts_with(text.substr(start));
+      const bool candidate =
+          start != std::string_view::npos && delimiter_.starts_with(text.substr(start));
       ARROW_RETURN_NOT_OK(Deliver(candidate ? text.substr(0, start) : text));
       matched_ = candidate ? text.size() - start : 0;
       text = {};

@@ -1,8 +1,9 @@
 // multipart/form-data, incremental and pure: bytes in, events out, no copy of the content.
 //
-// Strict: the body starts with its boundary (no preamble) and ends with the closing one (at most a line end behind it). A part
-// needs a Content-Disposition of form-data. The boundary may fall across any two pieces of input.
-// Errors are kInvalid and stop the parser for good. One thread at a time.
+// Strict: the body starts with its boundary (no preamble) and ends with the closing one (at most a
+// line end behind it). A part needs a Content-Disposition of form-data. The boundary may fall
+// across any two pieces of input. Errors are kInvalid and stop the parser for good. One thread at a
+// time.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +17,15 @@
 
 namespace sarissa::server {
 
-// The boundary parameter of a multipart/form-data content type; kInvalid when it is missing or not 1-70 legal characters.
+// The boundary parameter of a multipart/form-data content type; kInvalid when it is missing or not
+// 1-70 legal characters.
 Result<std::string> MultipartBoundary(std::string_view content_type);
 
 class MultipartSink {
  public:
   virtual ~MultipartSink() = default;
-  // `name` is unset when the part has none. An error from any of these stops the parser and is returned as it is.
+  // `name` is unset when the part has none. An error from any of these stops the parser and is
+  // returned as it is.
   virtual Status OnPart(const std::optional<std::string>& name) = 0;
   virtual Status OnData(std::span<const uint8_t> data) = 0;
   virtual Status OnPartEnd() = 0;

@@ -1,8 +1,10 @@
-// A multipart append body on its way in: the `metadata` part in memory, payload parts by index, large ones spooled to a file.
+// A multipart append body on its way in: the `metadata` part in memory, payload parts by index,
+// large ones spooled to a file.
 //
-// Memory is charged before it is used: the metadata, the parts that stay in memory and the write buffer; a part that reaches
-// env::kMapThresholdBytes moves to the spool and its charge serves the next. Calls block (the spool) and belong on the storage
-// executor; one thread at a time. Errors: kInvalid for a body that breaks the contract, kOverloaded, those of the file system.
+// Memory is charged before it is used: the metadata, the parts that stay in memory and the write
+// buffer; a part that reaches env::kMapThresholdBytes moves to the spool and its charge serves the
+// next. Calls block (the spool) and belong on the storage executor; one thread at a time. Errors:
+// kInvalid for a body that breaks the contract, kOverloaded, those of the file system.
 #pragma once
 
 #include <cstdint>

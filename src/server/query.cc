@@ -58,7 +58,8 @@ bool IsTrueInAnyCase(std::string_view text) {
   constexpr std::string_view kTrue = "true";
   if (text.size() != kTrue.size()) return false;
   for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i] >= 'A' && text[i] <= 'Z' ? static_cast<char>(text[i] - 'A' + 'a') : text[i];
+    const char c =
+        text[i] >= 'A' && text[i] <= 'Z' ? static_cast<char>(text[i] - 'A' + 'a') : text[i];
     if (c != kTrue[i]) return false;
   }
   return true;

@@ -1,4 +1,5 @@
-// Query strings: form decoding, the numbers of the list route, and the `flush` flag of the append route.
+// Query strings: form decoding, the numbers of the list route, and the `flush` flag of the append
+// route.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,8 @@
 
 namespace sarissa::server {
 
-// Pairs of an application/x-www-form-urlencoded query: '+' is a space, %XX is decoded, a '%' that starts nothing stays.
+// Pairs of an application/x-www-form-urlencoded query: '+' is a space, %XX is decoded, a '%' that
+// starts nothing stays.
 std::vector<std::pair<std::string, std::string>> DecodeForm(std::string_view query);
 
 struct ListQuery {
@@ -21,10 +23,12 @@ struct ListQuery {
   std::optional<std::string> filters;
 };
 
-// kInvalid when limit or offset is not a non-negative integer of 64 bits, or a parameter is repeated. Unknown ones are ignored.
+// kInvalid when limit or offset is not a non-negative integer of 64 bits, or a parameter is
+// repeated. Unknown ones are ignored.
 Result<ListQuery> ParseListQuery(std::string_view query);
 
-// True when a raw pair is "flush", "flush=true" (any case) or "flush=1"; nothing is percent-decoded.
+// True when a raw pair is "flush", "flush=true" (any case) or "flush=1"; nothing is
+// percent-decoded.
 bool WantsFlush(std::string_view query);
 
 }  // namespace sarissa::server

@@ -41,7 +41,8 @@ Awaitable<Response> ListRecords(RouteContext& context, Request& request) {
   options.offset = query->offset;
   options.batch_bytes = 1 << 20;
   if (query->filters.has_value()) {
-    Result<std::shared_ptr<const engine::Predicate>> filter = rollout::ParseFilters(*query->filters);
+    Result<std::shared_ptr<const engine::Predicate>> filter =
+        rollout::ParseFilters(*query->filters);
     if (!filter.ok()) co_return ErrorResponse(filter.status());
     options.filter = std::move(*filter);
   }

@@ -202,8 +202,7 @@ Awaitable<Result<size_t>> RequestReader::ReadFixed(std::span<uint8_t> into) {
     io_.buffer().consume(buffered);
   } else {
     io_.SetDeadline(options_.body_idle_timeout);
-    const IoOutcome outcome =
-        co_await io_.ReadInto(asio::mutable_buffer(into.data(), wanted), got);
+    const IoOutcome outcome = co_await io_.ReadInto(asio::mutable_buffer(into.data(), wanted), got);
     if (outcome != IoOutcome::kDone) co_return FailRead(outcome);
   }
   remaining_ -= got;
@@ -237,7 +236,8 @@ Awaitable<Result<size_t>> RequestReader::ReadChunked(std::span<uint8_t> into) {
 
 Awaitable<bool> RequestReader::Discard() {
   if (body_ended()) co_return true;
-  // A client that waits for leave to send will not send; where its next request starts is not known.
+  // A client that waits for leave to send will not send; where its next request starts is not
+  // known.
   if (failure_.has_value() || expects_continue_ || chunked_ || remaining_ > kDiscardBytes) {
     co_return false;
   }

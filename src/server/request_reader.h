@@ -1,5 +1,6 @@
-// Reads one request of a connection: its head, then its body as the handler asks for it. Beast parses the head and chunked
-// bodies; a body with a length is read straight into the handler's buffer.
+// Reads one request of a connection: its head, then its body as the handler asks for it. Beast
+// parses the head and chunked bodies; a body with a length is read straight into the handler's
+// buffer.
 //
 // Used by the connection's coroutine only.
 #pragma once
@@ -20,15 +21,16 @@ class RequestReader final : public BodyReader {
   // Both outlive it.
   RequestReader(ConnectionIo& io, const ServerOptions& options);
 
-  // Reads the head, of which at least one byte is there or will come in time. False when the connection ended. When the head is
-  // refused, failure() has the answer.
+  // Reads the head, of which at least one byte is there or will come in time. False when the
+  // connection ended. When the head is refused, failure() has the answer.
   Awaitable<bool> ReadHead(Request& request);
 
   std::optional<uint64_t> length() const override;
   void set_limit(uint64_t bytes) override { limit_ = bytes; }
   Awaitable<Result<size_t>> Read(std::span<uint8_t> into) override;
 
-  // Reads what is left of a short body, so that the next request can follow; false when the connection has to close.
+  // Reads what is left of a short body, so that the next request can follow; false when the
+  // connection has to close.
   Awaitable<bool> Discard();
 
   // The answer to a request that could not be read, whatever its handler says.

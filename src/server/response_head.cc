@@ -59,9 +59,8 @@ std::string FormatHead(const Response& response, const HeadFields& fields) {
   const auto out = std::back_inserter(head);
   // An HTTP/1.1 server says so to every client; the framing is what an older client needs.
   fmt::format_to(out, "HTTP/1.1 {} {}\r\n", response.status, ReasonPhrase(response.status));
-  const std::time_t seconds = std::chrono::duration_cast<std::chrono::seconds>(
-                                  fields.now.time_since_epoch())
-                                  .count();
+  const std::time_t seconds =
+      std::chrono::duration_cast<std::chrono::seconds>(fields.now.time_since_epoch()).count();
   fmt::format_to(out, "date: {:%a, %d %b %Y %H:%M:%S} GMT\r\n", fmt::gmtime(seconds));
   if (!response.content_type.empty()) {
     fmt::format_to(out, "content-type: {}\r\n", response.content_type);

@@ -1,7 +1,8 @@
-// Which route a path belongs to. Pure: routes are known by their index in the table given at construction.
+// Which route a path belongs to. Pure: routes are known by their index in the table given at
+// construction.
 //
-// A template is made of literal segments and of "{param}" segments, which match any one segment that is not empty. HEAD is
-// answered by every GET route. Immutable, thread safe.
+// A template is made of literal segments and of "{param}" segments, which match any one segment
+// that is not empty. HEAD is answered by every GET route. Immutable, thread safe.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The route table and its handlers. A handler runs on the connection's coroutine: decoding goes to the cpu executor, engine
-// calls to the storage executor.
+// The route table and its handlers. A handler runs on the connection's coroutine: decoding goes to
+// the cpu executor, engine calls to the storage executor.
 #pragma once
 
 #include <string_view>
@@ -39,6 +39,7 @@ Awaitable<Response> GetRecord(RouteContext& context, Request& request);
 Awaitable<Response> GetBlob(RouteContext& context, Request& request);
 
 // Checks the name, then opens the store: kInvalid, kNotFound, or what the engine says.
-Awaitable<Result<std::shared_ptr<engine::Table>>> FindStore(RouteContext& context, std::string name);
+Awaitable<Result<std::shared_ptr<engine::Table>>> FindStore(RouteContext& context,
+                                                            std::string name);
 
 }  // namespace sarissa::server

@@ -18,7 +18,8 @@ namespace sarissa::server {
 
 class Server {
  public:
-  // All references outlive the server. Errors: kInvalid for a host that is no address, kIo when the port cannot be had.
+  // All references outlive the server. Errors: kInvalid for a host that is no address, kIo when the
+  // port cannot be had.
   static Result<std::unique_ptr<Server>> Start(ServerOptions options, const env::Env& env,
                                                engine::Catalog& catalog,
                                                PrometheusMetrics& metrics);
@@ -28,8 +29,8 @@ class Server {
   uint16_t port() const;
   std::string address() const;
 
-  // From here on new requests get 503 DRAINING. Returns when every request in flight has its answer: each of their waits is
-  // bounded by the timeouts of the options.
+  // From here on new requests get 503 DRAINING. Returns when every request in flight has its
+  // answer: each of their waits is bounded by the timeouts of the options.
   Status Drain();
 
  private:

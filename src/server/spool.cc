@@ -9,7 +9,8 @@ std::span<const uint8_t> BytesOf(const std::string& text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
-// Makes `path` and its parents. Each new entry is made durable: what is stored below must not vanish with it.
+// Makes `path` and its parents. Each new entry is made durable: what is stored below must not
+// vanish with it.
 Status MakeDirectories(env::FileSystem& file_system, const std::string& path) {
   const Status made = file_system.CreateDirectory(path);
   if (made.ok() || Is(made, ErrorKind::kNotFound)) {

@@ -1,6 +1,8 @@
-// The file that large uploaded parts go to while they arrive, so that an upload costs disk and not memory.
+// The file that large uploaded parts go to while they arrive, so that an upload costs disk and not
+// memory.
 //
-// Nameless: it vanishes with the last buffer that maps it. Calls block and belong on the storage executor; one thread at a time.
+// Nameless: it vanishes with the last buffer that maps it. Calls block and belong on the storage
+// executor; one thread at a time.
 #pragma once
 
 #include <arrow/buffer.h>
@@ -14,8 +16,10 @@
 
 namespace sarissa::server {
 
-// Makes `<data_dir>/_sarissa/spool` with its parents; directories that exist are fine. `data_dir` has no trailing '/'.
-Result<std::string> PrepareSpoolDirectory(env::FileSystem& file_system, const std::string& data_dir);
+// Makes `<data_dir>/_sarissa/spool` with its parents; directories that exist are fine. `data_dir`
+// has no trailing '/'.
+Result<std::string> PrepareSpoolDirectory(env::FileSystem& file_system,
+                                          const std::string& data_dir);
 
 class Spool {
  public:

@@ -3,10 +3,10 @@
 #include <chrono>
 #include <optional>
 
+#include "rollout/json_escape.h"
 #include "rollout/store_name.h"
 #include "server/error_envelope.h"
 #include "server/json_body.h"
-#include "rollout/json_escape.h"
 #include "server/routes.h"
 
 namespace sarissa::server {
@@ -30,7 +30,8 @@ Response StoreInfoResponse(int status, RouteContext& context, const engine::Tabl
   return JsonResponse(status, std::move(body));
 }
 
-// Reads a small JSON body and parses it off the io thread; else sets `refusal` to the answer that says what is wrong.
+// Reads a small JSON body and parses it off the io thread; else sets `refusal` to the answer that
+// says what is wrong.
 template <typename Body>
 Awaitable<std::optional<Body>> ReadJson(RouteContext& context, Request& request,
                                         Result<Body> (*parse)(std::string_view),
@@ -69,7 +70,8 @@ Awaitable<Result<TablePtr>> FindStore(RouteContext& context, std::string name) {
 
 Awaitable<Response> CreateStore(RouteContext& context, Request& request) {
   Response refusal;
-  const std::optional<CreateStoreBody> body = co_await ReadJson(context, request, &ParseCreateStore, refusal);
+  const std::optional<CreateStoreBody> body =
+      co_await ReadJson(context, request, &ParseCreateStore, refusal);
   if (!body.has_value()) co_return std::move(refusal);
   const std::string name = body->name;
   const Status valid = rollout::CheckStoreName(name);
@@ -120,7 +122,8 @@ Awaitable<Response> DeleteStore(RouteContext& context, Request& request) {
 
 Awaitable<Response> CheckoutStore(RouteContext& context, Request& request) {
   Response refusal;
-  const std::optional<CheckoutBody> body = co_await ReadJson(context, request, &ParseCheckout, refusal);
+  const std::optional<CheckoutBody> body =
+      co_await ReadJson(context, request, &ParseCheckout, refusal);
   if (!body.has_value()) co_return std::move(refusal);
   const Result<TablePtr> table = co_await FindStore(context, request.params[0]);
   if (!table.ok()) co_return ErrorResponse(table.status());
@@ -143,13 +146,14 @@ Awaitable<Response> FlushStore(RouteContext& context, Request& request) {
     context.metrics.flush_errors.Add();
     co_return ErrorResponse(report.status());
   }
-  const auto elapsed = std::chrono::duration_cast<std::chrono::milliseconds>(
-      context.env.clock->Now() - start);
+  const auto elapsed =
+      std::chrono::duration_cast<std::chrono::milliseconds>(context.env.clock->Now() - start);
   const std::string generation = report->sealed_generation.has_value()
                                      ? fmt::format("{}", *report->sealed_generation)
                                      : "null";
-  co_return JsonResponse(200, fmt::format(R"({{"sealed_generation":{},"rows":{},"milliseconds":{}}})",
-                                          generation, report->rows, elapsed.count()));
+  co_return JsonResponse(
+      200, fmt::format(R"({{"sealed_generation":{},"rows":{},"milliseconds":{}}})", generation,
+                       report->rows, elapsed.count()));
 }
 
 }  // namespace sarissa::server

@@ -39,7 +39,8 @@ Result<std::string> PercentDecode(std::string_view text) {
     const int high = i + 2 < text.size() ? HexValue(text[i + 1]) : -1;
     const int low = i + 2 < text.size() ? HexValue(text[i + 2]) : -1;
     if (high < 0 || low < 0) {
-      return Error(ErrorKind::kInvalid, "path: '%' is not followed by two hex digits at byte {}", i);
+      return Error(ErrorKind::kInvalid, "path: '%' is not followed by two hex digits at byte {}",
+                   i);
     }
     out.push_back(static_cast<char>(high * 16 + low));
     i += 2;

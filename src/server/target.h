@@ -1,5 +1,5 @@
-// The path of a request target: split on '/', each segment percent-decoded once. Nothing is merged or resolved: "//" has an
-// empty segment, ".." is a segment like any other.
+// The path of a request target: split on '/', each segment percent-decoded once. Nothing is merged
+// or resolved: "//" has an empty segment, ".." is a segment like any other.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@ struct Target {
   std::string query;                  // raw, without the '?'
 };
 
-// Takes the origin form ("/a/b?c") and the absolute form ("http://host/a/b?c"). kInvalid for anything else, for a bad percent
-// sequence and for a segment that is not UTF-8.
+// Takes the origin form ("/a/b?c") and the absolute form ("http://host/a/b?c"). kInvalid for
+// anything else, for a bad percent sequence and for a segment that is not UTF-8.
 Result<Target> ParseTarget(std::string_view target);
 
 // Decodes %XX; kInvalid when a '%' is not followed by two hex digits.

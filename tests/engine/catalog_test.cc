@@ -29,7 +29,8 @@ class ValueRange final : public Predicate {
   Status Evaluate(const arrow::RecordBatch& batch, std::vector<uint8_t>& keep) const override {
     const auto& values = static_cast<const arrow::Int64Array&>(*batch.GetColumnByName("value"));
     for (int64_t row = 0; row < batch.num_rows(); ++row) {
-      if (values.Value(row) < least_ || values.Value(row) > most_) keep[static_cast<size_t>(row)] = 0;
+      if (values.Value(row) < least_ || values.Value(row) > most_)
+        keep[static_cast<size_t>(row)] = 0;
     }
     return Status::OK();
   }
@@ -46,7 +47,8 @@ KeyedRows Read(Table& table, const ReadOptions& options = {}) {
   while (const auto batch = stream->Next().ValueOrDie()) {
     const auto& ids = static_cast<const arrow::StringArray&>(*batch->GetColumnByName("id"));
     const auto& values = static_cast<const arrow::Int64Array&>(*batch->GetColumnByName("value"));
-    for (int64_t row = 0; row < batch->num_rows(); ++row) rows.emplace_back(ids.GetString(row), values.Value(row));
+    for (int64_t row = 0; row < batch->num_rows(); ++row)
+      rows.emplace_back(ids.GetString(row), values.Value(row));
   }
   return rows;
 }
@@ -55,7 +57,9 @@ Status Append(Table& table, const KeyedRows& rows) {
   return table.Append({UserBatch(rows)}, {}).Wait(kWait).status();
 }
 
-Status Flush(Table& table) { return table.Flush().Wait(kWait).status(); }
+Status Flush(Table& table) {
+  return table.Flush().Wait(kWait).status();
+}
 
 class CatalogTest : public ::testing::Test {
  protected:
@@ -153,7 +157,8 @@ TEST_F(CatalogTest, TheNewestRowOfAnIdWinsInEveryTierAndMovesToTheEnd) {
   for (const auto& [key, value] : KeyedRows{{"c", 3}, {"a", 4}, {"d", 5}, {"b", 7}}) {
     const auto row = table->Get(key, std::nullopt).ValueOrDie();
     ASSERT_NE(row, nullptr) << key;
-    EXPECT_EQ(static_cast<const arrow::Int64Array&>(*row->GetColumnByName("value")).Value(0), value);
+    EXPECT_EQ(static_cast<const arrow::Int64Array&>(*row->GetColumnByName("value")).Value(0),
+              value);
   }
   EXPECT_EQ(table->Get("nobody", std::nullopt).ValueOrDie(), nullptr);
 }
@@ -198,7 +203,8 @@ TEST_F(CatalogTest, ASecondServerWithTheSameInstanceFencesTheFirst) {
   EXPECT_EQ(Read(*there), (KeyedRows{{"a", 1}})) << "replayed from the log";
   ASSERT_TRUE(Append(*there, {{"b", 2}}).ok());
   EXPECT_TRUE(Is(Append(*here, {{"c", 3}}), ErrorKind::kFenced));
-  EXPECT_TRUE(Is(Append(*here, {{"c", 3}}), ErrorKind::kFenced)) << "and does not take the store back";
+  EXPECT_TRUE(Is(Append(*here, {{"c", 3}}), ErrorKind::kFenced))
+      << "and does not take the store back";
   ASSERT_TRUE(Flush(*there).ok());
   EXPECT_EQ(Read(*here), Read(*there)) << "a fenced server shows what the owner has flushed";
 }
@@ -240,7 +246,8 @@ TEST_F(CatalogTest, ReadsAgreeWithAModelWhateverTheTiers) {
       const size_t skipped = std::min<size_t>(page.offset, expected.size());
       expected.erase(expected.begin(), expected.begin() + static_cast<int64_t>(skipped));
       if (expected.size() > *page.limit) expected.resize(*page.limit);
-      ASSERT_EQ(Read(*table, page), expected) << "offset " << page.offset << " limit " << *page.limit;
+      ASSERT_EQ(Read(*table, page), expected)
+          << "offset " << page.offset << " limit " << *page.limit;
     }
   }
 }

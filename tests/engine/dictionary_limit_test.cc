@@ -10,7 +10,8 @@ namespace sarissa::engine {
 namespace {
 
 std::shared_ptr<arrow::Schema> RoleSchema() {
-  return arrow::schema({arrow::field("role", arrow::dictionary(arrow::int8(), arrow::utf8()), false)});
+  return arrow::schema(
+      {arrow::field("role", arrow::dictionary(arrow::int8(), arrow::utf8()), false)});
 }
 
 std::shared_ptr<arrow::RecordBatch> Roles(int first, int count) {
@@ -20,8 +21,8 @@ std::shared_ptr<arrow::RecordBatch> Roles(int first, int count) {
     EXPECT_TRUE(values.Append(fmt::format("role{}", first + i)).ok());
     EXPECT_TRUE(indices.Append(static_cast<int8_t>(i)).ok());
   }
-  auto array = arrow::DictionaryArray::FromArrays(RoleSchema()->field(0)->type(), indices.Finish().ValueOrDie(),
-                                                  values.Finish().ValueOrDie());
+  auto array = arrow::DictionaryArray::FromArrays(
+      RoleSchema()->field(0)->type(), indices.Finish().ValueOrDie(), values.Finish().ValueOrDie());
   return arrow::RecordBatch::Make(RoleSchema(), count, {array.ValueOrDie()});
 }
 
@@ -32,7 +33,8 @@ TEST(DictionaryLimit, The129thValueIsRefusedAndNamesTheLimit) {
   const auto refused = limit.Admit({Roles(128, 1)}, 0);
   EXPECT_TRUE(Is(refused.status(), ErrorKind::kInvalid));
   EXPECT_NE(refused.status().message().find("128"), std::string::npos);
-  EXPECT_EQ(*limit.Admit({Roles(0, 128)}, 1'000'000), DictionaryLimit::Verdict::kAdmitted) << "known values are free";
+  EXPECT_EQ(*limit.Admit({Roles(0, 128)}, 1'000'000), DictionaryLimit::Verdict::kAdmitted)
+      << "known values are free";
 }
 
 TEST(DictionaryLimit, StoredValuesDecideWhenTheTableIsLarge) {

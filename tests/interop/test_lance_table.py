@@ -9,6 +9,7 @@ import subprocess
 import uuid
 
 import lance
+import lance_context
 import pyarrow as pa
 import pytest
 
@@ -292,7 +293,6 @@ def test_lagging_pylance_writers_rebase_over_our_commits(tool):
 
 
 def test_the_original_opens_a_base_table_of_ours(tool):
-    lance_context = pytest.importorskip("lance_context")
     # Rows as the original stores them: from a generation that it flushed.
     theirs = f"{tool.root}/theirs"
     store = lance_context.RolloutStore.open(theirs)

@@ -8,8 +8,11 @@
 #include <utility>
 
 #include "base/sync_point.h"
+#include "env/posix/posix_env.h"
 #include "lance/table/deletion_vector.h"
 #include "object_store/fault_store.h"
+#include "object_store/local_store.h"
+#include "tests/env/scratch_directory.h"
 #include "tests/lance/table_world.h"
 
 namespace sarissa::lance {
@@ -329,9 +332,8 @@ TEST(Commit, AnOutcomeThatStaysUnknownIsSaidSo) {
   ASSERT_KIND(ErrorKind::kOutcomeUnknown, Append(table, "a", 1));
 }
 
-TEST(Commit, ManyThreadsLoseNothing) {
-  test::TableWorld world;
-  ASSERT_VALUE(const auto empty, test::CreateRowTable(world.context(), "t"));
+void ManyThreadsLoseNothing(const TableContext& context) {
+  ASSERT_VALUE(const auto empty, test::CreateRowTable(context, "t"));
   ASSERT_VALUE(const auto base, Append(empty, "base", 1000));
   constexpr int kThreads = 4;
   constexpr int kCommits = 8;
@@ -362,7 +364,7 @@ TEST(Commit, ManyThreadsLoseNothing) {
   }
   for (auto& thread : threads) thread.join();
   ASSERT_EQ(failures.load(), 0);
-  ASSERT_VALUE(const auto table, Table::Open(world.context(), "t"));
+  ASSERT_VALUE(const auto table, Table::Open(context, "t"));
   EXPECT_EQ(table->version(), TableVersion(2 + kThreads * kCommits));
   EXPECT_EQ(FilesOf(*table).size(), 1u + kThreads * kCommits / 2);
   EXPECT_EQ(table->manifest().fragments(0).deletion_file().num_deleted_rows(),
@@ -370,6 +372,20 @@ TEST(Commit, ManyThreadsLoseNothing) {
   std::set<uint64_t> ids;
   for (const auto& fragment : table->manifest().fragments()) ids.insert(fragment.id());
   EXPECT_EQ(ids.size(), static_cast<size_t>(table->manifest().fragments_size()));
+}
+
+TEST(Commit, ManyThreadsLoseNothingInMemory) {
+  test::TableWorld world;
+  ManyThreadsLoseNothing(world.context());
+}
+
+TEST(Commit, ManyThreadsLoseNothingOnDisk) {
+  test::ScratchDirectory directory;
+  env::PosixEnv posix;
+  ASSERT_VALUE(const auto store,
+               object_store::LocalStore::Open(*posix.env().file_system, *posix.env().random,
+                                              directory / "root"));
+  ManyThreadsLoseNothing({store.get(), &posix.env()});
 }
 
 }  // namespace

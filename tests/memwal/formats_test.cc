@@ -18,15 +18,18 @@ namespace {
 
 using testing::StorageBatch;
 
-std::shared_ptr<arrow::Buffer> EncodedEntry(object_store::MemoryStore& store, const LogEntryHeader& header,
-                                            const std::vector<std::shared_ptr<arrow::RecordBatch>>& batches) {
+std::shared_ptr<arrow::Buffer> EncodedEntry(
+    object_store::MemoryStore& store, const LogEntryHeader& header,
+    const std::vector<std::shared_ptr<arrow::RecordBatch>>& batches) {
   auto writer = store.Create("entry").ValueOrDie();
   EXPECT_TRUE(WriteLogEntry(header, batches, *writer).ok());
   EXPECT_TRUE(writer->Finish(object_store::PutMode::kOverwrite).ok());
   return store.Get("entry").ValueOrDie();
 }
 
-std::shared_ptr<arrow::Buffer> Copy(const arrow::Buffer& buffer) { return arrow::Buffer::FromString(buffer.ToString()); }
+std::shared_ptr<arrow::Buffer> Copy(const arrow::Buffer& buffer) {
+  return arrow::Buffer::FromString(buffer.ToString());
+}
 
 TEST(Names, Rev64PutsTheLeastSignificantBitFirst) {
   EXPECT_EQ(Rev64(1), "1" + std::string(63, '0'));
@@ -41,8 +44,8 @@ TEST(Names, Rev64PutsTheLeastSignificantBitFirst) {
 
 TEST(LogEntry, ComesBackWithItsRowsAndItsTrailer) {
   object_store::MemoryStore store;
-  const std::vector<std::shared_ptr<arrow::RecordBatch>> batches = {StorageBatch({{"a", 1}, {"b", 2}}),
-                                                                    StorageBatch({{"a", 3}})};
+  const std::vector<std::shared_ptr<arrow::RecordBatch>> batches = {
+      StorageBatch({{"a", 1}, {"b", 2}}), StorageBatch({{"a", 3}})};
   const auto bytes = EncodedEntry(store, {Epoch(4), Generation(7), 99}, batches);
   const auto entry = DecodeLogEntry("entry", bytes);
   ASSERT_TRUE(entry.ok()) << entry.status();
@@ -66,7 +69,8 @@ TEST(LogEntry, SchemaMetadataHoldsTheEpochAndNothingElse) {
 
 TEST(LogEntry, AnyFlippedBitIsDetected) {
   object_store::MemoryStore store;
-  const auto bytes = EncodedEntry(store, {Epoch(1), Generation(1), 5}, {StorageBatch({{"a", 1}, {"b", 2}})});
+  const auto bytes =
+      EncodedEntry(store, {Epoch(1), Generation(1), 5}, {StorageBatch({{"a", 1}, {"b", 2}})});
   for (int64_t at = 0; at < bytes->size(); ++at) {
     auto damaged = bytes->ToString();
     damaged[static_cast<size_t>(at)] = static_cast<char>(damaged[static_cast<size_t>(at)] ^ 0x10);
@@ -77,7 +81,8 @@ TEST(LogEntry, AnyFlippedBitIsDetected) {
 
 TEST(LogEntry, EveryTornPrefixIsDetected) {
   object_store::MemoryStore store;
-  const auto bytes = EncodedEntry(store, {Epoch(1), Generation(1), 5}, {StorageBatch({{"a", 1}}), StorageBatch({{"b", 2}})});
+  const auto bytes = EncodedEntry(store, {Epoch(1), Generation(1), 5},
+                                  {StorageBatch({{"a", 1}}), StorageBatch({{"b", 2}})});
   for (int64_t size = 0; size < bytes->size() - kLogTrailerBytes; ++size) {
     const auto entry = DecodeLogEntry("entry", Copy(*arrow::SliceBuffer(bytes, 0, size)));
     EXPECT_TRUE(Is(entry.status(), ErrorKind::kCorrupt)) << "cut at " << size;
@@ -87,7 +92,8 @@ TEST(LogEntry, EveryTornPrefixIsDetected) {
 TEST(LogEntry, WithoutATrailerIsUnverifiedAndAccepted) {
   object_store::MemoryStore store;
   const auto bytes = EncodedEntry(store, {Epoch(2), Generation(1), 5}, {StorageBatch({{"a", 1}})});
-  const auto entry = DecodeLogEntry("entry", arrow::SliceBuffer(bytes, 0, bytes->size() - kLogTrailerBytes));
+  const auto entry =
+      DecodeLogEntry("entry", arrow::SliceBuffer(bytes, 0, bytes->size() - kLogTrailerBytes));
   ASSERT_TRUE(entry.ok()) << entry.status();
   EXPECT_FALSE(entry->generation);
   EXPECT_EQ(entry->batches.size(), 1u);
@@ -111,17 +117,21 @@ TEST(ShardManifest, ChecksumCoversEverythingAndItsAbsenceIsAccepted) {
   generation->set_generation(4);
   generation->set_path("00000001_gen_4");
   const std::string bytes = EncodeShardManifest(manifest);
-  ASSERT_TRUE(DecodeShardManifest("m", *arrow::Buffer::FromString(bytes), ShardManifestVersion(3)).ok());
+  ASSERT_TRUE(
+      DecodeShardManifest("m", *arrow::Buffer::FromString(bytes), ShardManifestVersion(3)).ok());
   const std::string plain = manifest.SerializeAsString();
-  EXPECT_TRUE(DecodeShardManifest("m", *arrow::Buffer::FromString(plain), ShardManifestVersion(3)).ok());
+  EXPECT_TRUE(
+      DecodeShardManifest("m", *arrow::Buffer::FromString(plain), ShardManifestVersion(3)).ok());
   for (size_t at = 0; at + 7 < bytes.size(); ++at) {
     std::string damaged = bytes;
     damaged[at] = static_cast<char>(damaged[at] ^ 0x01);
-    const auto decoded = DecodeShardManifest("m", *arrow::Buffer::FromString(damaged), ShardManifestVersion(3));
+    const auto decoded =
+        DecodeShardManifest("m", *arrow::Buffer::FromString(damaged), ShardManifestVersion(3));
     EXPECT_TRUE(Is(decoded.status(), ErrorKind::kCorrupt)) << "byte " << at;
   }
-  EXPECT_TRUE(Is(DecodeShardManifest("m", *arrow::Buffer::FromString(""), ShardManifestVersion(3)).status(),
-                 ErrorKind::kCorrupt));
+  EXPECT_TRUE(
+      Is(DecodeShardManifest("m", *arrow::Buffer::FromString(""), ShardManifestVersion(3)).status(),
+         ErrorKind::kCorrupt));
 }
 
 class ShardManifestStoreTest : public ::testing::Test {
@@ -170,8 +180,10 @@ TEST_F(ShardManifestStoreTest, NoHintHidesTheNewestVersion) {
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(manifests_.Claim().ok());
   const std::string hint = ShardManifestHintName("t", shard_);
   for (const std::string_view text : {R"({"version":1})", R"({"version":57})", "garbage", ""}) {
-    ASSERT_TRUE(store_.Put(hint, {reinterpret_cast<const uint8_t*>(text.data()), text.size()},
-                           object_store::PutMode::kOverwrite).ok());
+    ASSERT_TRUE(store_
+                    .Put(hint, {reinterpret_cast<const uint8_t*>(text.data()), text.size()},
+                         object_store::PutMode::kOverwrite)
+                    .ok());
     EXPECT_EQ(manifests_.ReadNewest().ValueOrDie()->version(), 5u) << text;
   }
   ASSERT_TRUE(store_.Delete(hint).ok());

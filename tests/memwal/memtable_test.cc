@@ -14,7 +14,9 @@ using testing::KeyedRows;
 using testing::StorageBatch;
 using testing::Visible;
 
-std::shared_ptr<Memtable> NewMemtable() { return std::make_shared<Memtable>(Generation(1), 0); }
+std::shared_ptr<Memtable> NewMemtable() {
+  return std::make_shared<Memtable>(Generation(1), 0);
+}
 
 void Insert(Memtable& memtable, const std::vector<KeyedRows>& batches, uint64_t position) {
   std::vector<std::shared_ptr<arrow::RecordBatch>> made;
@@ -42,7 +44,8 @@ TEST(Memtable, AViewNeverChanges) {
   EXPECT_FALSE(before.Find("c"));
   const auto found = before.Find("a");
   ASSERT_TRUE(found);
-  EXPECT_EQ(static_cast<const arrow::Int64Array&>(*found->batch->batch->column(1)).Value(found->row), 1);
+  EXPECT_EQ(
+      static_cast<const arrow::Int64Array&>(*found->batch->batch->column(1)).Value(found->row), 1);
 }
 
 // Random histories against a map, with views taken at random moments and checked at the end.
@@ -84,7 +87,8 @@ TEST(Memtable, AgreesWithAModelAtEveryMoment) {
 TEST(Memtable, KeepsItsChargeUntilItDies) {
   env::MemoryBudget budget(1 << 20);
   auto memtable = NewMemtable();
-  memtable->Insert({StorageBatch({{"a", 1}})}, LogPosition(1), 0, *budget.Reserve(1000, "test"), env::MonotonicTime{});
+  memtable->Insert({StorageBatch({{"a", 1}})}, LogPosition(1), 0, *budget.Reserve(1000, "test"),
+                   env::MonotonicTime{});
   EXPECT_EQ(budget.used(), 1000);
   const MemtableView view = memtable->View();
   memtable.reset();

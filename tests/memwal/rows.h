@@ -23,13 +23,18 @@ namespace sarissa::memwal::testing {
 using KeyedRows = std::vector<std::pair<std::string, int64_t>>;
 
 inline std::shared_ptr<arrow::Schema> KeyedSchema() {
-  return arrow::schema({arrow::field("id", arrow::utf8(), false,
-                                     arrow::key_value_metadata({lance::kPrimaryKeyMetadata}, {"true"})),
-                        arrow::field("value", arrow::int64(), true)});
+  return arrow::schema(
+      {arrow::field("id", arrow::utf8(), false,
+                    arrow::key_value_metadata({lance::kPrimaryKeyMetadata}, {"true"})),
+       arrow::field("value", arrow::int64(), true)});
 }
 
-inline lance::Schema KeyedBase() { return lance::Schema::FromArrow(*KeyedSchema()).ValueOrDie(); }
-inline lance::Schema KeyedStorage() { return StorageSchema(KeyedBase()).ValueOrDie(); }
+inline lance::Schema KeyedBase() {
+  return lance::Schema::FromArrow(*KeyedSchema()).ValueOrDie();
+}
+inline lance::Schema KeyedStorage() {
+  return StorageSchema(KeyedBase()).ValueOrDie();
+}
 
 inline std::shared_ptr<arrow::RecordBatch> UserBatch(const KeyedRows& rows) {
   arrow::StringBuilder ids;

@@ -66,7 +66,8 @@ class ShardWriterTest : public ::testing::Test {
       while (const auto batch = stream->Next().ValueOrDie()) {
         const auto& ids = static_cast<const arrow::StringArray&>(*batch->column(0));
         const auto& values = static_cast<const arrow::Int64Array&>(*batch->column(1));
-        for (int64_t row = 0; row < batch->num_rows(); ++row) rows[ids.GetString(row)] = values.Value(row);
+        for (int64_t row = 0; row < batch->num_rows(); ++row)
+          rows[ids.GetString(row)] = values.Value(row);
       }
     }
     for (const auto& memtable : view.memtables) {
@@ -74,8 +75,12 @@ class ShardWriterTest : public ::testing::Test {
     }
     return rows;
   }
-  std::vector<LogPosition> LogPositions() { return ShardLog(store_, "t", shard_).List().ValueOrDie(); }
-  ShardManifest Manifest() { return *ShardManifestStore(store_, "t", shard_).ReadNewest().ValueOrDie(); }
+  std::vector<LogPosition> LogPositions() {
+    return ShardLog(store_, "t", shard_).List().ValueOrDie();
+  }
+  ShardManifest Manifest() {
+    return *ShardManifestStore(store_, "t", shard_).ReadNewest().ValueOrDie();
+  }
 
   const ShardId shard_ = ShardId::FromName("default");
   object_store::MemoryStore memory_;
@@ -144,7 +149,8 @@ TEST_F(ShardWriterTest, WhatQueuesUpWhileTheLogIsWrittenGoesIntoOneEntry) {
     change.notify_all();
   }
   for (const auto& answer : answers) ASSERT_TRUE(answer.Wait(kWait).ok());
-  EXPECT_EQ(LogPositions().size(), 2u) << "one entry for the first, one for the twenty that came meanwhile";
+  EXPECT_EQ(LogPositions().size(), 2u)
+      << "one entry for the first, one for the twenty that came meanwhile";
   EXPECT_EQ(Rows(*writer).size(), 21u);
 }
 
@@ -164,8 +170,12 @@ TEST_F(ShardWriterTest, AFlushMakesAGenerationThatALaterOpenShows) {
   EXPECT_EQ(manifest.replay_after_wal_entry_position(), 1u);
   ASSERT_EQ(manifest.sstables_size(), 1);
   EXPECT_EQ(manifest.sstables(0).physical_rows(), 3u);
-  const auto sidecar = store_.Get(ShardPrefix("t", shard_) + manifest.sstables(0).path() + "/" + kPositionSidecarName).ValueOrDie();
-  const auto positions = DecodePositionSidecar({sidecar->data(), static_cast<size_t>(sidecar->size())});
+  const auto sidecar =
+      store_
+          .Get(ShardPrefix("t", shard_) + manifest.sstables(0).path() + "/" + kPositionSidecarName)
+          .ValueOrDie();
+  const auto positions =
+      DecodePositionSidecar({sidecar->data(), static_cast<size_t>(sidecar->size())});
   EXPECT_EQ(positions, (std::vector<RowPositions>{{LogPosition(1), 0, 3}}));
   const auto writer = Open();
   EXPECT_EQ(Rows(*writer), (std::map<std::string, int64_t>{{"a", 2}, {"b", 1}, {"c", 3}}));
@@ -183,7 +193,8 @@ TEST_F(ShardWriterTest, AFullMemtableIsFlushedWithoutBeingAsked) {
   ShardOptions options = Options();
   options.memtable_rows = 5;
   const auto writer = ShardWriter::Open(options).ValueOrDie();
-  for (int i = 0; i < 12; ++i) ASSERT_TRUE(AppendAndWait(*writer, {{fmt::format("k{}", i), i}}).ok());
+  for (int i = 0; i < 12; ++i)
+    ASSERT_TRUE(AppendAndWait(*writer, {{fmt::format("k{}", i), i}}).ok());
   ASSERT_TRUE(SealAndWait(*writer).ok());
   EXPECT_GE(Manifest().sstables_size(), 3);
   EXPECT_EQ(Rows(*writer).size(), 12u);
@@ -216,7 +227,8 @@ TEST_F(ShardWriterTest, AFlushThatFailsForGoodFailsTheShardAndAReopenHeals) {
     EXPECT_TRUE(Is(SealAndWait(*writer).status(), ErrorKind::kFailedWriter));
     EXPECT_EQ(writer->state(), WriterState::kFailed);
     EXPECT_TRUE(Is(AppendAndWait(*writer, {{"b", 1}}), ErrorKind::kFailedWriter));
-    EXPECT_TRUE(Is(SealAndWait(*writer).status(), ErrorKind::kFailedWriter)) << "a failure that settled stays";
+    EXPECT_TRUE(Is(SealAndWait(*writer).status(), ErrorKind::kFailedWriter))
+        << "a failure that settled stays";
     EXPECT_EQ(Rows(*writer).size(), 1u) << "reads go on";
     const auto report = writer->Close().Wait(kWait);
     ASSERT_TRUE(report.ok());
@@ -234,7 +246,8 @@ TEST_F(ShardWriterTest, AGenerationIsNeverPassedByALaterOne) {
   {
     const auto writer = ShardWriter::Open(options).ValueOrDie();
     store_.AddRule({.operation = StoreOperation::kCreate, .name_glob = "*_gen_1/*"});
-    for (int i = 0; i < 8; ++i) ASSERT_TRUE(AppendAndWait(*writer, {{fmt::format("k{}", i), i}}).ok());
+    for (int i = 0; i < 8; ++i)
+      ASSERT_TRUE(AppendAndWait(*writer, {{fmt::format("k{}", i), i}}).ok());
     const ShardManifest manifest = Manifest();
     EXPECT_EQ(manifest.sstables_size(), 0);
     EXPECT_EQ(manifest.replay_after_wal_entry_position(), 0u);
@@ -255,8 +268,11 @@ TEST_F(ShardWriterTest, AGenerationIsNeverPassedByALaterOne) {
 TEST_F(ShardWriterTest, AFailingLogIsRetriedAtTheSamePosition) {
   const auto writer = Open();
   for (const uint64_t n : {1, 2}) {
-    store_.AddRule({.operation = StoreOperation::kFinish, .name_glob = "*/wal/*", .nth = n,
-                    .action = FaultAction::kNotLandedAnswerLost, .status = MakeError(ErrorKind::kUnavailable, "no answer")});
+    store_.AddRule({.operation = StoreOperation::kFinish,
+                    .name_glob = "*/wal/*",
+                    .nth = n,
+                    .action = FaultAction::kNotLandedAnswerLost,
+                    .status = MakeError(ErrorKind::kUnavailable, "no answer")});
   }
   ASSERT_TRUE(AppendAndWait(*writer, {{"a", 1}}).ok());
   EXPECT_EQ(LogPositions(), std::vector<LogPosition>{LogPosition(1)});
@@ -264,7 +280,9 @@ TEST_F(ShardWriterTest, AFailingLogIsRetriedAtTheSamePosition) {
 
 TEST_F(ShardWriterTest, ALostAnswerOfALandedEntryIsRecognisedAsOurs) {
   const auto writer = Open();
-  store_.AddRule({.operation = StoreOperation::kFinish, .name_glob = "*/wal/*", .nth = 1,
+  store_.AddRule({.operation = StoreOperation::kFinish,
+                  .name_glob = "*/wal/*",
+                  .nth = 1,
                   .action = FaultAction::kLandedAnswerLost});
   ASSERT_TRUE(AppendAndWait(*writer, {{"a", 1}}).ok());
   ASSERT_TRUE(AppendAndWait(*writer, {{"b", 2}}).ok());
@@ -283,14 +301,16 @@ TEST_F(ShardWriterTest, ALogThatStaysSilentEndsTheWriterAndWakesEveryWaiter) {
     EXPECT_TRUE(Is(result.status(), ErrorKind::kFailedWriter)) << result.status();
   }
   EXPECT_EQ(writer->state(), WriterState::kFailed);
-  EXPECT_EQ(Rows(*writer), (std::map<std::string, int64_t>{{"a", 1}})) << "what is not in the log is not shown";
+  EXPECT_EQ(Rows(*writer), (std::map<std::string, int64_t>{{"a", 1}}))
+      << "what is not in the log is not shown";
   store_.ClearRules();
   EXPECT_EQ(Rows(*Open()), (std::map<std::string, int64_t>{{"a", 1}}));
 }
 
 TEST_F(ShardWriterTest, AFullDiskRefusesTheAppendAndTheWriterLives) {
   const auto writer = Open();
-  const auto rule = store_.AddRule({.operation = StoreOperation::kFinish, .name_glob = "*/wal/*",
+  const auto rule = store_.AddRule({.operation = StoreOperation::kFinish,
+                                    .name_glob = "*/wal/*",
                                     .status = MakeError(ErrorKind::kNoSpace, "disk full")});
   EXPECT_TRUE(Is(AppendAndWait(*writer, {{"a", 1}}), ErrorKind::kNoSpace));
   store_.RemoveRule(rule);
@@ -317,8 +337,10 @@ TEST_F(ShardWriterTest, ADamagedEntryIsRefusedByName) {
   const std::string name = LogEntryName("t", shard_, LogPosition(1));
   std::string bytes = store_.Get(name).ValueOrDie()->ToString();
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
-  ASSERT_TRUE(store_.Put(name, {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()},
-                         object_store::PutMode::kOverwrite).ok());
+  ASSERT_TRUE(store_
+                  .Put(name, {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()},
+                       object_store::PutMode::kOverwrite)
+                  .ok());
   const auto opened = ShardWriter::Open(Options());
   EXPECT_TRUE(Is(opened.status(), ErrorKind::kCorrupt));
   EXPECT_NE(opened.status().message().find(name), std::string::npos) << opened.status();
@@ -343,7 +365,8 @@ TEST_F(ShardWriterTest, AnAppendIntoADeletedShardIsNotAcknowledged) {
   EXPECT_TRUE(Is(AppendAndWait(*writer, {{"b", 2}}), ErrorKind::kNotFound));
 }
 
-// Four openers at once: exactly the highest epoch is live, and whatever any of them acknowledged is replayed.
+// Four openers at once: exactly the highest epoch is live, and whatever any of them acknowledged is
+// replayed.
 TEST_F(ShardWriterTest, OfSeveralOpenersOnlyTheLastMayAcknowledge) {
   std::vector<env::Future<env::Unit>> done;
   std::mutex mutex;
@@ -355,13 +378,14 @@ TEST_F(ShardWriterTest, OfSeveralOpenersOnlyTheLastMayAcknowledge) {
       const auto writer = ShardWriter::Open(Options());
       if (!writer.ok()) return promise->Set(env::Unit{});
       const std::string key = fmt::format("opener{}", opener);
-      Append(**writer, {{key, opener}}).Then(*posix_.env().cpu, [&, key, promise, keep = *writer](const auto& result) {
-        if (result.ok()) {
-          const std::scoped_lock lock(mutex);
-          acknowledged.insert(key);
-        }
-        promise->Set(env::Unit{});
-      });
+      Append(**writer, {{key, opener}})
+          .Then(*posix_.env().cpu, [&, key, promise, keep = *writer](const auto& result) {
+            if (result.ok()) {
+              const std::scoped_lock lock(mutex);
+              acknowledged.insert(key);
+            }
+            promise->Set(env::Unit{});
+          });
     });
   }
   for (const auto& one : done) ASSERT_TRUE(one.Wait(kWait).ok());

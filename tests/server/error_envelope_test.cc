@@ -18,14 +18,22 @@ TEST(ErrorEnvelope, EveryKindHasItsStatusAndCode) {
     bool retry_after = false;
   };
   const std::vector<Case> cases = {
-      {ErrorKind::kInvalid, 400, "INVALID_REQUEST"},    {ErrorKind::kNotFound, 404, "NOT_FOUND"},
-      {ErrorKind::kAlreadyExists, 409, "ALREADY_EXISTS"}, {ErrorKind::kConflict, 500, "INTERNAL"},
-      {ErrorKind::kFenced, 503, "FENCED"},              {ErrorKind::kFailedWriter, 503, "WRITER_FAILED"},
-      {ErrorKind::kOverloaded, 503, "OVERLOADED", true}, {ErrorKind::kOutcomeUnknown, 500, "OUTCOME_UNKNOWN"},
-      {ErrorKind::kUnavailable, 500, "INTERNAL"},       {ErrorKind::kCorrupt, 500, "INTERNAL"},
-      {ErrorKind::kUnsupported, 500, "INTERNAL"},       {ErrorKind::kDeadline, 503, "TIMEOUT"},
-      {ErrorKind::kCancelled, 503, "DRAINING"},         {ErrorKind::kNoSpace, 507, "NO_SPACE"},
-      {ErrorKind::kIo, 500, "INTERNAL"},                {ErrorKind::kInternal, 500, "INTERNAL"},
+      {ErrorKind::kInvalid, 400, "INVALID_REQUEST"},
+      {ErrorKind::kNotFound, 404, "NOT_FOUND"},
+      {ErrorKind::kAlreadyExists, 409, "ALREADY_EXISTS"},
+      {ErrorKind::kConflict, 500, "INTERNAL"},
+      {ErrorKind::kFenced, 503, "FENCED"},
+      {ErrorKind::kFailedWriter, 503, "WRITER_FAILED"},
+      {ErrorKind::kOverloaded, 503, "OVERLOADED", true},
+      {ErrorKind::kOutcomeUnknown, 500, "OUTCOME_UNKNOWN"},
+      {ErrorKind::kUnavailable, 500, "INTERNAL"},
+      {ErrorKind::kCorrupt, 500, "INTERNAL"},
+      {ErrorKind::kUnsupported, 500, "INTERNAL"},
+      {ErrorKind::kDeadline, 503, "TIMEOUT"},
+      {ErrorKind::kCancelled, 503, "DRAINING"},
+      {ErrorKind::kNoSpace, 507, "NO_SPACE"},
+      {ErrorKind::kIo, 500, "INTERNAL"},
+      {ErrorKind::kInternal, 500, "INTERNAL"},
   };
   for (const Case& c : cases) {
     const Response response = ErrorResponse(Error(c.kind, "say \"why\""));
@@ -37,7 +45,8 @@ TEST(ErrorEnvelope, EveryKindHasItsStatusAndCode) {
 }
 
 TEST(ErrorEnvelope, FailedFlushSaysThatTheRowsAreDurable) {
-  const Response response = DurableNotFlushedResponse(Error(ErrorKind::kFenced, "epoch 3 owns the shard"));
+  const Response response =
+      DurableNotFlushedResponse(Error(ErrorKind::kFenced, "epoch 3 owns the shard"));
   EXPECT_EQ(response.status, 503);
   EXPECT_NE(response.body.find("DURABLE_NOT_FLUSHED"), std::string::npos);
   EXPECT_NE(response.body.find("epoch 3 owns the shard"), std::string::npos);
@@ -51,7 +60,8 @@ TEST(JsonBody, CreateTakesUnknownFieldsAndNamesWhatIsWrong) {
   EXPECT_EQ(ParseCreateStore("[]")->problem, "the body is not a JSON object");
   EXPECT_EQ(ParseCreateStore(R"({"name":1})")->problem, "name: expected a string");
   EXPECT_EQ(ParseCreateStore(R"({"name":"a","name":"b"})")->problem, "name: given more than once");
-  EXPECT_EQ(ParseCreateStore(R"({"name":"a","storage_options":{"k":1}})")->problem, "storage_options.k: expected a string");
+  EXPECT_EQ(ParseCreateStore(R"({"name":"a","storage_options":{"k":1}})")->problem,
+            "storage_options.k: expected a string");
   for (const char* bad : {"", "{", "{\"name\":\"a\"} x", "{'name':1}", "{\"name\":\"\xff\"}"}) {
     EXPECT_TRUE(Is(ParseCreateStore(bad).status(), ErrorKind::kInvalid)) << bad;
   }

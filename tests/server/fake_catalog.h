@@ -1,4 +1,5 @@
-// An engine in memory for the tests of the HTTP side: rows are kept as batches, newest wins, appends can be held or failed.
+// An engine in memory for the tests of the HTTP side: rows are kept as batches, newest wins,
+// appends can be held or failed.
 #pragma once
 
 #include <arrow/array/array_binary.h>
@@ -25,8 +26,8 @@ class FakeTable final : public engine::Table {
   TableVersion version() const override { return TableVersion(2); }
   const std::shared_ptr<arrow::Schema>& schema() const override { return rollout::RecordSchema(); }
 
-  env::Future<engine::AppendReceipt> Append(std::vector<std::shared_ptr<arrow::RecordBatch>> batches,
-                                            env::Reservation charge) override {
+  env::Future<engine::AppendReceipt> Append(
+      std::vector<std::shared_ptr<arrow::RecordBatch>> batches, env::Reservation charge) override {
     const std::scoped_lock lock(mutex_);
     if (!append_error_.ok()) return env::Future<engine::AppendReceipt>::Ready(append_error_);
     for (const auto& batch : batches) {
@@ -86,7 +87,8 @@ class FakeTable final : public engine::Table {
 
  private:
   void CompleteLocked() {
-    for (auto& promise : held_) promise.Set(engine::AppendReceipt{TableVersion(2), ShardId(), LogPosition(1)});
+    for (auto& promise : held_)
+      promise.Set(engine::AppendReceipt{TableVersion(2), ShardId(), LogPosition(1)});
     held_.clear();
   }
 
@@ -129,7 +131,8 @@ class FakeStream final : public lance::BatchStream {
   size_t next_ = 0;
 };
 
-inline Result<std::unique_ptr<lance::BatchStream>> FakeTable::Scan(const engine::ReadOptions& options) {
+inline Result<std::unique_ptr<lance::BatchStream>> FakeTable::Scan(
+    const engine::ReadOptions& options) {
   const std::scoped_lock lock(mutex_);
   std::vector<std::shared_ptr<arrow::RecordBatch>> chosen;
   uint64_t skip = options.offset;
@@ -170,7 +173,8 @@ class FakeCatalog final : public engine::Catalog {
   Result<std::shared_ptr<engine::Table>> Find(const std::string& name) override {
     const std::scoped_lock lock(mutex_);
     const auto found = tables_.find(name);
-    if (found == tables_.end()) return Error(ErrorKind::kNotFound, "store '{}' is not registered", name);
+    if (found == tables_.end())
+      return Error(ErrorKind::kNotFound, "store '{}' is not registered", name);
     return found->second;
   }
   Result<std::vector<engine::TableInfo>> List() override {
@@ -184,7 +188,9 @@ class FakeCatalog final : public engine::Catalog {
     if (tables_.erase(name) == 1) return Status::OK();
     return Error(ErrorKind::kNotFound, "store '{}' is not registered", name);
   }
-  std::string UriOf(const std::string& name) const override { return "./data/" + name + ".rollout.lance"; }
+  std::string UriOf(const std::string& name) const override {
+    return "./data/" + name + ".rollout.lance";
+  }
   uint64_t open_tables() const override {
     const std::scoped_lock lock(mutex_);
     return tables_.size();

@@ -10,9 +10,11 @@ namespace {
 
 constexpr char kOneRecord[] = R"({"records":[{"id":"1","rollout_id":"r"}]})";
 
-std::string Chunked(const std::string& path, const std::vector<std::string>& chunks, const std::string& end = "0\r\n\r\n") {
-  std::string request =
-      "POST " + path + " HTTP/1.1\r\nhost: t\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
+std::string Chunked(const std::string& path, const std::vector<std::string>& chunks,
+                    const std::string& end = "0\r\n\r\n") {
+  std::string request = "POST " + path +
+                        " HTTP/1.1\r\nhost: t\r\ncontent-type: "
+                        "application/json\r\ntransfer-encoding: chunked\r\n\r\n";
   char size[32];
   for (const std::string& chunk : chunks) {
     std::snprintf(size, sizeof size, "%zx;ext=1\r\n", chunk.size());
@@ -36,7 +38,9 @@ TEST_F(LiveServer, AnswersPipelinedRequestsInOrder) {
   StartWithStore();
   RawClient client = Connect();
   std::string burst;
-  for (int i = 0; i < 20; ++i) burst += Get("/api/v1/health") + Post(kRecords, kOneRecord) + Chunked(kRecords, {kOneRecord}) + Get("/nowhere");
+  for (int i = 0; i < 20; ++i)
+    burst += Get("/api/v1/health") + Post(kRecords, kOneRecord) + Chunked(kRecords, {kOneRecord}) +
+             Get("/nowhere");
   ASSERT_TRUE(client.Send(burst));
   for (int i = 0; i < 20; ++i) {
     ASSERT_EQ(client.Read().status, 200);
@@ -49,7 +53,9 @@ TEST_F(LiveServer, AnswersPipelinedRequestsInOrder) {
 TEST_F(LiveServer, AnswersRequestsThatComeByteByByte) {
   StartWithStore();
   RawClient client = Connect();
-  for (const std::string& request : {Get("/api/v1/health"), Post(kRecords, kOneRecord), Chunked(kRecords, {"{\"records\":", "[{\"id\":\"1\",\"rollout_id\":\"r\"}]}"})}) {
+  for (const std::string& request :
+       {Get("/api/v1/health"), Post(kRecords, kOneRecord),
+        Chunked(kRecords, {"{\"records\":", "[{\"id\":\"1\",\"rollout_id\":\"r\"}]}"})}) {
     for (const char byte : request) ASSERT_TRUE(client.Send(std::string_view(&byte, 1)));
     EXPECT_LT(client.Read().status, 300);
   }
@@ -58,8 +64,10 @@ TEST_F(LiveServer, AnswersRequestsThatComeByteByByte) {
 TEST_F(LiveServer, HeadIsAnsweredByEveryGetRouteWithoutABody) {
   StartWithStore();
   RawClient client = Connect();
-  for (const char* path : {"/api/v1/health", "/livez", "/readyz", "/metrics", "/api/v1/rollouts", "/api/v1/rollouts/exp", kRecords, "/api/v1/rollouts/exp/records/1"}) {
-    const RawResponse head = client.Call("HEAD " + std::string(path) + " HTTP/1.1\r\nhost: t\r\n\r\n");
+  for (const char* path : {"/api/v1/health", "/livez", "/readyz", "/metrics", "/api/v1/rollouts",
+                           "/api/v1/rollouts/exp", kRecords, "/api/v1/rollouts/exp/records/1"}) {
+    const RawResponse head =
+        client.Call("HEAD " + std::string(path) + " HTTP/1.1\r\nhost: t\r\n\r\n");
     EXPECT_EQ(head.status, 200) << path;
     EXPECT_NE(head.Header("content-length"), "0") << path;
   }
@@ -75,25 +83,34 @@ TEST_F(LiveServer, OldClientsGetTheirConnectionClosed) {
   EXPECT_EQ(response.Header("connection"), "close");
   EXPECT_TRUE(client.AtEnd());
   RawClient keeping = Connect();
-  EXPECT_EQ(keeping.Call("GET /livez HTTP/1.0\r\nconnection: keep-alive\r\n\r\n").Header("connection"), "keep-alive");
-  EXPECT_EQ(keeping.Call("GET /livez HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n").Header("connection"), "close");
+  EXPECT_EQ(
+      keeping.Call("GET /livez HTTP/1.0\r\nconnection: keep-alive\r\n\r\n").Header("connection"),
+      "keep-alive");
+  EXPECT_EQ(keeping.Call("GET /livez HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n")
+                .Header("connection"),
+            "close");
   EXPECT_TRUE(keeping.AtEnd());
 }
 
 TEST_F(LiveServer, LeaveToSendIsGivenWhenTheBodyIsWanted) {
   StartWithStore();
   RawClient client = Connect();
-  const std::string head = "POST " + std::string(kRecords) + " HTTP/1.1\r\nhost: t\r\ncontent-type: application/json\r\nexpect: 100-continue\r\ncontent-length: " +
+  const std::string head = "POST " + std::string(kRecords) +
+                           " HTTP/1.1\r\nhost: t\r\ncontent-type: application/json\r\nexpect: "
+                           "100-continue\r\ncontent-length: " +
                            std::to_string(sizeof kOneRecord - 1) + "\r\n\r\n";
   client.Send(head);
   EXPECT_EQ(client.Read().status, 100);
   client.Send(kOneRecord);
   EXPECT_EQ(client.Read().status, 201);
   // A request that is refused without its body gets its answer at once.
-  client.Send("POST /nowhere HTTP/1.1\r\nhost: t\r\nexpect: 100-continue\r\ncontent-length: 10\r\n\r\n");
+  client.Send(
+      "POST /nowhere HTTP/1.1\r\nhost: t\r\nexpect: 100-continue\r\ncontent-length: 10\r\n\r\n");
   ExpectEnvelope(client.Read(), 404, "NOT_FOUND");
   EXPECT_TRUE(client.AtEnd());
-  ExpectEnvelope(Call("POST /nowhere HTTP/1.1\r\nhost: t\r\nexpect: magic\r\ncontent-length: 1\r\n\r\nx"), 417, "INVALID_REQUEST");
+  ExpectEnvelope(
+      Call("POST /nowhere HTTP/1.1\r\nhost: t\r\nexpect: magic\r\ncontent-length: 1\r\n\r\nx"), 417,
+      "INVALID_REQUEST");
 }
 
 TEST_F(LiveServer, MalformedRequestsGetAnEnvelopeAndAreClosed) {
@@ -102,7 +119,8 @@ TEST_F(LiveServer, MalformedRequestsGetAnEnvelopeAndAreClosed) {
     std::string request;
     int status;
   };
-  const std::string start = "POST " + std::string(kRecords) + " HTTP/1.1\r\nhost: t\r\ncontent-type: application/json\r\n";
+  const std::string start = "POST " + std::string(kRecords) +
+                            " HTTP/1.1\r\nhost: t\r\ncontent-type: application/json\r\n";
   const std::vector<Case> cases = {
       {start + "content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", 400},
       {start + "transfer-encoding: chunked\r\ncontent-length: 5\r\n\r\n0\r\n\r\n", 400},
@@ -140,7 +158,8 @@ TEST_F(LiveServer, TruncatedBodiesStoreNothing) {
   StartWithStore();
   const std::string request = Post(kRecords, kOneRecord);
   const std::string chunked = Chunked(kRecords, {kOneRecord});
-  for (const std::string& cut : {request.substr(0, request.size() - 1), chunked.substr(0, chunked.size() - 5)}) {
+  for (const std::string& cut :
+       {request.substr(0, request.size() - 1), chunked.substr(0, chunked.size() - 5)}) {
     RawClient client = Connect();
     client.Send(cut);
     client.FinishSending();
@@ -152,9 +171,11 @@ TEST_F(LiveServer, TruncatedBodiesStoreNothing) {
 TEST_F(LiveServer, ChunkedBodiesOverTheLimitAreCutOff) {
   options_.append_body_limit = 1000;
   StartWithStore();
-  ExpectEnvelope(Call(Chunked(kRecords, {std::string(600, ' '), std::string(600, ' ')})), 413, "PAYLOAD_TOO_LARGE");
+  ExpectEnvelope(Call(Chunked(kRecords, {std::string(600, ' '), std::string(600, ' ')})), 413,
+                 "PAYLOAD_TOO_LARGE");
   ExpectEnvelope(Call(Post(kRecords, std::string(1001, ' '))), 413, "PAYLOAD_TOO_LARGE");
-  ExpectEnvelope(Call(Post(kRecords, std::string(1001, ' '), "multipart/form-data; boundary=B")), 413, "PAYLOAD_TOO_LARGE");
+  ExpectEnvelope(Call(Post(kRecords, std::string(1001, ' '), "multipart/form-data; boundary=B")),
+                 413, "PAYLOAD_TOO_LARGE");
 }
 
 TEST_F(LiveServer, LargeChunkedBodiesArrive) {
@@ -226,7 +247,8 @@ TEST_F(LiveServer, RequestWhoseHeadEndsDuringTheDrainIsTurnedAway) {
   RawClient holder = Connect();
   holder.Send(Post(kRecords, kOneRecord));
   RawClient late = Connect();
-  // The answer to the first request shows that the server has read the start of the second one with it.
+  // The answer to the first request shows that the server has read the start of the second one with
+  // it.
   late.Send(Get("/livez") + "GET /livez HTTP/1.1\r\n");
   ASSERT_EQ(late.Read().status, 200);
   while (table.row_count() == 0) std::this_thread::yield();
@@ -250,7 +272,8 @@ TEST_F(LiveServer, ManyClientsAtOnce) {
     clients.push_back(std::async(std::launch::async, [&] {
       RawClient client(server_->port());
       int stored = 0;
-      for (int n = 0; n < 20; ++n) stored += client.Call(Post(kRecords, kOneRecord)).status == 201 ? 1 : 0;
+      for (int n = 0; n < 20; ++n)
+        stored += client.Call(Post(kRecords, kOneRecord)).status == 201 ? 1 : 0;
       return stored;
     }));
   }

@@ -24,16 +24,19 @@ TEST_F(LiveServer, StoreLifeCycle) {
   Start();
   EXPECT_EQ(Call(Get("/api/v1/health")).body, R"({"status":"ok"})");
   ExpectEnvelope(Call(Get("/api/v1/rollouts/exp")), 404, "NOT_FOUND");
-  const RawResponse made = Call(Post("/api/v1/rollouts", R"({"name":"exp","storage_options":null})"));
+  const RawResponse made =
+      Call(Post("/api/v1/rollouts", R"({"name":"exp","storage_options":null})"));
   EXPECT_EQ(made.status, 201);
   EXPECT_EQ(made.body, R"({"name":"exp","uri":"./data/exp.rollout.lance","version":2})");
   ExpectEnvelope(Call(Post("/api/v1/rollouts", R"({"name":"exp"})")), 409, "ALREADY_EXISTS");
   EXPECT_EQ(Call(Get("/api/v1/rollouts/exp")).body, made.body);
-  EXPECT_EQ(Call(Get("/api/v1/rollouts")).body, R"({"stores":[{"name":"exp","uri":"./data/exp.rollout.lance"}]})");
+  EXPECT_EQ(Call(Get("/api/v1/rollouts")).body,
+            R"({"stores":[{"name":"exp","uri":"./data/exp.rollout.lance"}]})");
   const RawResponse gone = Call("DELETE /api/v1/rollouts/exp HTTP/1.1\r\nhost: test\r\n\r\n");
   EXPECT_EQ(gone.status, 204);
   EXPECT_FALSE(gone.headers.contains("content-length"));
-  ExpectEnvelope(Call("DELETE /api/v1/rollouts/exp HTTP/1.1\r\nhost: test\r\n\r\n"), 404, "NOT_FOUND");
+  ExpectEnvelope(Call("DELETE /api/v1/rollouts/exp HTTP/1.1\r\nhost: test\r\n\r\n"), 404,
+                 "NOT_FOUND");
 }
 
 TEST_F(LiveServer, NamesAreCheckedBeforeStoresAreLookedUp) {
@@ -47,23 +50,28 @@ TEST_F(LiveServer, NamesAreCheckedBeforeStoresAreLookedUp) {
   ExpectEnvelope(Call(Get("/api/v1/rollouts/none/records?limit=x")), 400, "INVALID_REQUEST");
   ExpectEnvelope(Call(Get("/api/v1/rollouts/none/records?filters=%5B")), 400, "INVALID_REQUEST");
   ExpectEnvelope(Call(Post("/api/v1/rollouts/none/records", "{")), 400, "INVALID_REQUEST");
-  ExpectEnvelope(Call(Post("/api/v1/rollouts/none/records", Records(Record("1")))), 404, "NOT_FOUND");
+  ExpectEnvelope(Call(Post("/api/v1/rollouts/none/records", Records(Record("1")))), 404,
+                 "NOT_FOUND");
 }
 
 TEST_F(LiveServer, AppendedRowsAreListedFilteredAndFetched) {
   StartWithStore();
-  const RawResponse added =
-      Call(Post(kRecords, Records(Record("a") + "," + Record("b", R"(,"role":"tool","content":"x\u00e9")") + "," + Record("a"))));
+  const RawResponse added = Call(Post(
+      kRecords, Records(Record("a") + "," + Record("b", R"(,"role":"tool","content":"x\u00e9")") +
+                        "," + Record("a"))));
   EXPECT_EQ(added.status, 201);
   EXPECT_EQ(added.body, R"({"version":2,"ids":["a","b","a"],"count":3})");
   const RawResponse all = Call(Get(kRecords));
   EXPECT_EQ(all.status, 200);
   EXPECT_TRUE(all.body.starts_with(R"({"records":[{"id":"a","rollout_id":"r",)")) << all.body;
   EXPECT_TRUE(all.whole);
-  EXPECT_TRUE(Call(Get(std::string(kRecords) + "?limit=1&offset=1")).body.starts_with(R"({"records":[{"id":"b")"));
+  EXPECT_TRUE(Call(Get(std::string(kRecords) + "?limit=1&offset=1"))
+                  .body.starts_with(R"({"records":[{"id":"b")"));
   EXPECT_EQ(Call(Get(std::string(kRecords) + "?limit=0")).body, R"({"records":[]})");
-  EXPECT_TRUE(Call(Get(std::string(kRecords) + "?filters=%7B%22role%22:%22tool%22%7D")).body.starts_with(R"({"records":[{"id":"b")"));
-  ExpectEnvelope(Call(Get(std::string(kRecords) + "?filters=%7B%22x%22:1%7D")), 400, "INVALID_REQUEST");
+  EXPECT_TRUE(Call(Get(std::string(kRecords) + "?filters=%7B%22role%22:%22tool%22%7D"))
+                  .body.starts_with(R"({"records":[{"id":"b")"));
+  ExpectEnvelope(Call(Get(std::string(kRecords) + "?filters=%7B%22x%22:1%7D")), 400,
+                 "INVALID_REQUEST");
   EXPECT_TRUE(Call(Get(std::string(kRecords) + "/b")).body.starts_with(R"({"record":{"id":"b")"));
   EXPECT_EQ(Call(Get(std::string(kRecords) + "/zzz")).body, R"({"record":null})");
   ExpectEnvelope(Call(Get(std::string(kRecords) + "/b/blob")), 404, "NOT_FOUND");
@@ -91,7 +99,10 @@ TEST_F(LiveServer, ErrorInTheMiddleOfAListBreaksTheBodyOff) {
   StartWithStore();
   const std::string content(200'000, 'c');
   for (int i = 0; i < 8; ++i) {
-    ASSERT_EQ(Call(Post(kRecords, Records(Record(std::to_string(i), R"(,"content":")" + content + "\"")))).status, 201);
+    ASSERT_EQ(
+        Call(Post(kRecords, Records(Record(std::to_string(i), R"(,"content":")" + content + "\""))))
+            .status,
+        201);
   }
   catalog_.table("exp").FailScanAt(6, Error(ErrorKind::kCorrupt, "page 3 is damaged"));
   const RawResponse broken = Call(Get(kRecords));
@@ -105,7 +116,8 @@ TEST_F(LiveServer, MultipartPayloadsComeBackAsBlobs) {
   StartWithStore();
   std::string large(3 << 20, '\0');
   for (size_t i = 0; i < large.size(); ++i) large[i] = static_cast<char>(i * 7 + i / 256);
-  const std::string body = Part("metadata", Records(Record("small") + "," + Record("large") + "," + Record("empty") + "," + Record("none"))) +
+  const std::string body = Part("metadata", Records(Record("small") + "," + Record("large") + "," +
+                                                    Record("empty") + "," + Record("none"))) +
                            Part("1", large) + Part("0", "tiny\r\n--") + Part("2", "") + "--B--\r\n";
   const RawResponse added = Call(Post(kRecords, body, kMultipart));
   EXPECT_EQ(added.status, 201) << added.body;
@@ -118,7 +130,8 @@ TEST_F(LiveServer, MultipartPayloadsComeBackAsBlobs) {
   EXPECT_EQ(empty.status, 200);
   EXPECT_EQ(empty.body, "");
   ExpectEnvelope(Call(Get(std::string(kRecords) + "/none/blob")), 404, "NOT_FOUND");
-  const RawResponse head = Call("HEAD " + std::string(kRecords) + "/large/blob HTTP/1.1\r\nhost: t\r\n\r\n");
+  const RawResponse head =
+      Call("HEAD " + std::string(kRecords) + "/large/blob HTTP/1.1\r\nhost: t\r\n\r\n");
   EXPECT_EQ(head.Header("content-length"), std::to_string(large.size()));
 }
 
@@ -133,14 +146,17 @@ TEST_F(LiveServer, SpooledPartsAreNotChargedAsMemory) {
 
 TEST_F(LiveServer, BrokenMultipartBodiesAreRefused) {
   StartWithStore();
-  const std::string metadata = Part("metadata", Records(Record("1") + "," + Record("2", R"(,"payload_size":3)")));
+  const std::string metadata =
+      Part("metadata", Records(Record("1") + "," + Record("2", R"(,"payload_size":3)")));
   const std::string good = metadata + Part("1", "abc") + "--B--\r\n";
   EXPECT_EQ(Call(Post(kRecords, good, kMultipart)).status, 201);
   for (const std::string& body :
-       {Part("0", "x") + metadata + "--B--\r\n", metadata + Part("1", "abcd") + "--B--\r\n", metadata + "--B--\r\n",
-        metadata + Part("1", "abc") + Part("1", "abc") + "--B--\r\n", metadata + Part("1", "abc") + Part("2", "x") + "--B--\r\n",
-        metadata + Part("1", "abc") + Part("x", "x") + "--B--\r\n", metadata + Part("1", "abc") + Part("-1", "x") + "--B--\r\n",
-        metadata + Part("1", "abc"), metadata + Part("1", "abc") + "--B--\r\ngarbage",
+       {Part("0", "x") + metadata + "--B--\r\n", metadata + Part("1", "abcd") + "--B--\r\n",
+        metadata + "--B--\r\n", metadata + Part("1", "abc") + Part("1", "abc") + "--B--\r\n",
+        metadata + Part("1", "abc") + Part("2", "x") + "--B--\r\n",
+        metadata + Part("1", "abc") + Part("x", "x") + "--B--\r\n",
+        metadata + Part("1", "abc") + Part("-1", "x") + "--B--\r\n", metadata + Part("1", "abc"),
+        metadata + Part("1", "abc") + "--B--\r\ngarbage",
         Part("metadata", Records("")) + "--B--\r\n", std::string("--B--\r\n"), std::string()}) {
     ExpectEnvelope(Call(Post(kRecords, body, kMultipart)), 400, "INVALID_REQUEST");
   }
@@ -161,7 +177,8 @@ TEST_F(LiveServer, BodiesOfTheWrongKindAreRefused) {
   ExpectEnvelope(Call(Get("/nowhere")), 404, "NOT_FOUND");
   ExpectEnvelope(Call(Get("/api/v1/rollouts/")), 404, "NOT_FOUND");
   ExpectEnvelope(Call(Get("/api/v1/%zz")), 400, "INVALID_REQUEST");
-  const RawResponse method = Call("PUT /api/v1/rollouts HTTP/1.1\r\nhost: t\r\ncontent-length: 0\r\n\r\n");
+  const RawResponse method =
+      Call("PUT /api/v1/rollouts HTTP/1.1\r\nhost: t\r\ncontent-length: 0\r\n\r\n");
   ExpectEnvelope(method, 405, "METHOD_NOT_ALLOWED");
   EXPECT_EQ(method.Header("allow"), "POST, GET, HEAD");
 }
@@ -170,8 +187,9 @@ TEST_F(LiveServer, SpentBudgetIsSaidBeforeTheBodyIsRead) {
   StartWithStore(/*memory_limit=*/1 << 20);
   ASSERT_EQ(Call(Post(kRecords, Records(Record("1")))).status, 201);  // stays charged
   RawClient client = Connect();
-  client.Send("POST " + std::string(kRecords) +
-              " HTTP/1.1\r\nhost: t\r\ncontent-type: application/json\r\ncontent-length: 2000000\r\n\r\n");
+  client.Send(
+      "POST " + std::string(kRecords) +
+      " HTTP/1.1\r\nhost: t\r\ncontent-type: application/json\r\ncontent-length: 2000000\r\n\r\n");
   const RawResponse full = client.Read();
   ExpectEnvelope(full, 503, "OVERLOADED");
   EXPECT_EQ(full.Header("retry-after"), "1");
@@ -182,9 +200,11 @@ TEST_F(LiveServer, FlushIsWaitedForAndItsFailureSaysThatRowsAreDurable) {
   StartWithStore();
   EXPECT_EQ(Call(Post(std::string(kRecords) + "?flush=true", Records(Record("1")))).status, 201);
   const RawResponse flushed = Call(Post("/api/v1/rollouts/exp/flush", ""));
-  EXPECT_TRUE(flushed.body.starts_with(R"({"sealed_generation":1,"rows":1,"milliseconds":)")) << flushed.body;
+  EXPECT_TRUE(flushed.body.starts_with(R"({"sealed_generation":1,"rows":1,"milliseconds":)"))
+      << flushed.body;
   catalog_.table("exp").FailFlush(Error(ErrorKind::kIo, "disk on fire"));
-  ExpectEnvelope(Call(Post(std::string(kRecords) + "?flush", Records(Record("2")))), 500, "DURABLE_NOT_FLUSHED");
+  ExpectEnvelope(Call(Post(std::string(kRecords) + "?flush", Records(Record("2")))), 500,
+                 "DURABLE_NOT_FLUSHED");
   EXPECT_EQ(catalog_.table("exp").row_count(), 2U);
   EXPECT_EQ(Call(Post(std::string(kRecords) + "?flush=no", Records(Record("3")))).status, 201);
   ExpectEnvelope(Call(Post("/api/v1/rollouts/exp/flush", "")), 500, "INTERNAL");
@@ -209,9 +229,12 @@ TEST_F(LiveServer, MetricsCountRequestsByRoute) {
   ASSERT_EQ(Call(Get("/somewhere")).status, 404);
   const RawResponse metrics = Call(Get("/metrics"));
   EXPECT_EQ(metrics.Header("content-type"), "text/plain; version=0.0.4");
-  for (const char* line : {R"(http_requests_total{method="POST",path="/api/v1/rollouts/{name}/records",status="201"} 1)",
-                           R"(http_requests_total{method="GET",path="",status="404"} 1)", R"(rollout_appends_total{flush="false"} 1)",
-                           "rollout_records_appended_total 1", "rollout_stores_resident 1", "process_resident_memory_bytes"}) {
+  for (
+      const char* line :
+      {R"(http_requests_total{method="POST",path="/api/v1/rollouts/{name}/records",status="201"} 1)",
+       R"(http_requests_total{method="GET",path="",status="404"} 1)",
+       R"(rollout_appends_total{flush="false"} 1)", "rollout_records_appended_total 1",
+       "rollout_stores_resident 1", "process_resident_memory_bytes"}) {
     EXPECT_NE(metrics.body.find(line), std::string::npos) << line << "\n" << metrics.body;
   }
 }

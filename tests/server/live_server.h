@@ -69,7 +69,8 @@ inline constexpr char kRecords[] = "/api/v1/rollouts/exp/records";
 inline void ExpectEnvelope(const RawResponse& response, int status, const std::string& code) {
   EXPECT_EQ(response.status, status) << response.body;
   EXPECT_EQ(response.Header("content-type"), "application/json");
-  EXPECT_TRUE(response.body.starts_with(R"({"error":{"code":")" + code + R"(","message":")")) << response.body;
+  EXPECT_TRUE(response.body.starts_with(R"({"error":{"code":")" + code + R"(","message":")"))
+      << response.body;
 }
 
 }  // namespace sarissa::server

@@ -32,7 +32,8 @@ std::span<const uint8_t> Bytes(std::string_view text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
-Status Parse(const std::vector<std::string_view>& pieces, std::string& log, std::string_view boundary = "B") {
+Status Parse(const std::vector<std::string_view>& pieces, std::string& log,
+             std::string_view boundary = "B") {
   Recorder recorder;
   MultipartParser parser(boundary, recorder);
   Status status;
@@ -47,7 +48,8 @@ Status Parse(const std::vector<std::string_view>& pieces, std::string& log, std:
 
 constexpr char kBody[] =
     "--B\r\nContent-Disposition: form-data; name=\"metadata\"\r\n\r\n{\"a\":1}\r\n"
-    "--B\r\ncontent-disposition: form-data; name=\"1\"\r\nContent-Type: application/octet-stream\r\n\r\n"
+    "--B\r\ncontent-disposition: form-data; name=\"1\"\r\nContent-Type: "
+    "application/octet-stream\r\n\r\n"
     "x\r\n--y\r\r\n-\r\n--A\r\n"
     "--B\r\nContent-Disposition: form-data; name=2; filename=\"q\"\r\n\r\n\r\n"
     "--B--\r\n";
@@ -68,8 +70,8 @@ TEST(MultipartParser, ReadsTheSameWhereverTheBodyIsCutTwice) {
   for (size_t first = 0; first <= body.size(); ++first) {
     for (size_t second = first; second <= body.size(); ++second) {
       std::string log;
-      const Status status =
-          Parse({body.substr(0, first), body.substr(first, second - first), body.substr(second)}, log);
+      const Status status = Parse(
+          {body.substr(0, first), body.substr(first, second - first), body.substr(second)}, log);
       ASSERT_TRUE(status.ok()) << first << " " << second << ": " << status;
       ASSERT_EQ(log, kLog) << first << " " << second;
     }
@@ -109,7 +111,8 @@ TEST(MultipartParser, RefusesMalformedBodies) {
       "--B\r\nContent-Disposition: attachment; name=\"a\"\r\n\r\nx\r\n--B--",
       "--B\r\nContent-Disposition: form-data; name=\"a\r\n\r\nx\r\n--B--",
       "--B\r\nContent-Disposition: form-data; name=a; name=b\r\n\r\nx\r\n--B--",
-      "--B\r\n" + part.substr(0, part.size() - 5) + "\r\nContent-Disposition: form-data; name=\"b\"\r\n\r\nx\r\n--B--",
+      "--B\r\n" + part.substr(0, part.size() - 5) +
+          "\r\nContent-Disposition: form-data; name=\"b\"\r\n\r\nx\r\n--B--",
       "--B\r\nX: " + std::string(MultipartParser::kMaxPartHeader, 'x') + "\r\n\r\nx\r\n--B--",
   };
   for (const std::string& body : bodies) {
@@ -127,9 +130,12 @@ TEST(MultipartParser, PartWithoutHeadersHasNoName) {
 
 TEST(MultipartBoundary, IsReadFromTheContentType) {
   EXPECT_EQ(MultipartBoundary("multipart/form-data; boundary=abc").ValueOrDie(), "abc");
-  EXPECT_EQ(MultipartBoundary("multipart/form-data; charset=x; BOUNDARY=\"a b\"").ValueOrDie(), "a b");
-  for (const char* bad : {"multipart/form-data", "multipart/form-data; boundary=", "multipart/form-data; boundary=\"a",
-                          "multipart/form-data; boundary=a; boundary=b", "multipart/form-data; boundary=a\x01"}) {
+  EXPECT_EQ(MultipartBoundary("multipart/form-data; charset=x; BOUNDARY=\"a b\"").ValueOrDie(),
+            "a b");
+  for (const char* bad :
+       {"multipart/form-data",
+        "multipart/form-data; boundary=", "multipart/form-data; boundary=\"a",
+        "multipart/form-data; boundary=a; boundary=b", "multipart/form-data; boundary=a\x01"}) {
     EXPECT_FALSE(MultipartBoundary(bad).ok()) << bad;
   }
   EXPECT_FALSE(MultipartBoundary("multipart/form-data; boundary=" + std::string(71, 'a')).ok());

@@ -1,5 +1,5 @@
-// A client that speaks HTTP byte by byte, so that tests can send what no library would. Every wait has a deadline: a read that
-// does not end in time fails the test and does not hang it.
+// A client that speaks HTTP byte by byte, so that tests can send what no library would. Every wait
+// has a deadline: a read that does not end in time fails the test and does not hang it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -92,7 +92,8 @@ class RawClient {
       const size_t end = head.find("\r\n", at);
       const size_t colon = head.find(": ", at);
       std::string name = head.substr(at, colon - at);
-      std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+      std::transform(name.begin(), name.end(), name.begin(),
+                     [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
       response.headers[name] = head.substr(colon + 2, end - colon - 2);
       at = end + 2;
     }
@@ -155,9 +156,9 @@ inline std::string Get(std::string_view path) {
 
 inline std::string Post(std::string_view path, std::string_view body,
                         std::string_view content_type = "application/json") {
-  return "POST " + std::string(path) + " HTTP/1.1\r\nhost: test\r\ncontent-type: " +
-         std::string(content_type) + "\r\ncontent-length: " + std::to_string(body.size()) + "\r\n\r\n" +
-         std::string(body);
+  return "POST " + std::string(path) +
+         " HTTP/1.1\r\nhost: test\r\ncontent-type: " + std::string(content_type) +
+         "\r\ncontent-length: " + std::to_string(body.size()) + "\r\n\r\n" + std::string(body);
 }
 
 }  // namespace sarissa::server

@@ -55,24 +55,29 @@ TEST(Router, MatchesMethodPathAndParameters) {
   EXPECT_EQ(path_of(Method::kGet, "/api/v1/rollouts/"), "404");
   EXPECT_EQ(path_of(Method::kGet, "/api/v1/rollouts//records"), "404");
   EXPECT_EQ(path_of(Method::kGet, "/api/v1/rollouts/a/records/"), "404");
-  EXPECT_EQ(path_of(Method::kGet, "/api/v1/rollouts/a/records/x/blob"), "/api/v1/rollouts/{name}/records/{id}/blob");
+  EXPECT_EQ(path_of(Method::kGet, "/api/v1/rollouts/a/records/x/blob"),
+            "/api/v1/rollouts/{name}/records/{id}/blob");
   EXPECT_EQ(path_of(Method::kDelete, "/api/v1/rollouts/a"), "/api/v1/rollouts/{name}");
   EXPECT_EQ(path_of(Method::kGet, "/"), "404");
-  const RouteMatch match = router.Match(Method::kGet, ParseTarget("/api/v1/rollouts/a/records/x%2Fy")->segments);
+  const RouteMatch match =
+      router.Match(Method::kGet, ParseTarget("/api/v1/rollouts/a/records/x%2Fy")->segments);
   EXPECT_EQ(match.params, (Segments{"a", "x/y"}));
 }
 
 TEST(Query, FlushIsReadRaw) {
-  for (const char* yes : {"flush", "flush=1", "flush=true", "flush=TRUE", "a=b&flush", "flush=0&flush=1"}) {
+  for (const char* yes :
+       {"flush", "flush=1", "flush=true", "flush=TRUE", "a=b&flush", "flush=0&flush=1"}) {
     EXPECT_TRUE(WantsFlush(yes)) << yes;
   }
-  for (const char* no : {"", "flush=", "flush=0", "flush=yes", "Flush", "fl%75sh", "flush=%31", "xflush=1"}) {
+  for (const char* no :
+       {"", "flush=", "flush=0", "flush=yes", "Flush", "fl%75sh", "flush=%31", "xflush=1"}) {
     EXPECT_FALSE(WantsFlush(no)) << no;
   }
 }
 
 TEST(Query, ListParametersAreFormDecoded) {
-  const Result<ListQuery> query = ParseListQuery("limit=10&offset=3&filters=%7B%22a%22:+%22b%2Bc%22%7D&unknown=%zz");
+  const Result<ListQuery> query =
+      ParseListQuery("limit=10&offset=3&filters=%7B%22a%22:+%22b%2Bc%22%7D&unknown=%zz");
   ASSERT_TRUE(query.ok()) << query.status();
   EXPECT_EQ(query->limit, 10U);
   EXPECT_EQ(query->offset, 3U);
@@ -81,8 +86,9 @@ TEST(Query, ListParametersAreFormDecoded) {
 }
 
 TEST(Query, BadCountsAndRepeatsAreRefused) {
-  for (const char* bad : {"limit=", "limit=-1", "limit=+1", "limit=1.5", "limit=x", "limit=18446744073709551616", "limit=1&limit=1",
-                          "offset=1&offset=2", "offset=-0", "filters={}&filters={}", "limit"}) {
+  for (const char* bad :
+       {"limit=", "limit=-1", "limit=+1", "limit=1.5", "limit=x", "limit=18446744073709551616",
+        "limit=1&limit=1", "offset=1&offset=2", "offset=-0", "filters={}&filters={}", "limit"}) {
     EXPECT_TRUE(Is(ParseListQuery(bad).status(), ErrorKind::kInvalid)) << bad;
   }
 }

@@ -1,9 +1,11 @@
 // Append, flush, crash, reopen: whole stores in a deterministic world, checked from outside.
 //
-// Each seed draws an interleaving, the moments of the crashes, and what the disk lost in them. The checker knows only what clients
-// were told: an acknowledged row is there after every crash (C1), nothing is there that was never sent (C2), a key is there once (C3),
-// and the newest write of a key wins (C4). Clients wait for each answer, so of an unanswered write either outcome is right, but one
-// that was seen stays. Every seed runs twice and must leave the same trace and the same disk.
+// Each seed draws an interleaving, the moments of the crashes, and what the disk lost in them. The
+// checker knows only what clients were told: an acknowledged row is there after every crash (C1),
+// nothing is there that was never sent (C2), a key is there once (C3), and the newest write of a
+// key wins (C4). Clients wait for each answer, so of an unanswered write either outcome is right,
+// but one that was seen stays. Every seed runs twice and must leave the same trace and the same
+// disk.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -33,18 +35,23 @@ constexpr int kLives = 4;  // processes per seed, one after the other
 class Expectations {
  public:
   void Sent(const std::string& key, int64_t value) { sent_[key].insert(value); }
-  void Acknowledged(const std::string& key, int64_t value) { least_[key] = std::max(least_[key], value); }
+  void Acknowledged(const std::string& key, int64_t value) {
+    least_[key] = std::max(least_[key], value);
+  }
 
   // Empty when `found` is a legal state; else what is wrong.
   std::string Check(const std::map<std::string, int64_t>& found) const {
     for (const auto& [key, least] : least_) {
       const auto row = found.find(key);
-      if (row == found.end()) return fmt::format("{} = {} was acknowledged and is gone", key, least);
-      if (row->second < least) return fmt::format("{} = {} was acknowledged, {} is shown", key, least, row->second);
+      if (row == found.end())
+        return fmt::format("{} = {} was acknowledged and is gone", key, least);
+      if (row->second < least)
+        return fmt::format("{} = {} was acknowledged, {} is shown", key, least, row->second);
     }
     for (const auto& [key, value] : found) {
       const auto sent = sent_.find(key);
-      if (sent == sent_.end() || !sent->second.contains(value)) return fmt::format("{} = {} was never sent", key, value);
+      if (sent == sent_.end() || !sent->second.contains(value))
+        return fmt::format("{} = {} was never sent", key, value);
     }
     return "";
   }
@@ -59,7 +66,9 @@ class Expectations {
 
 class World {
  public:
-  explicit World(uint64_t seed) : scheduler_(seed), random_(seed ^ 0x5a5a5a5a) { disk_.RecordOperations(false); }
+  explicit World(uint64_t seed) : scheduler_(seed), random_(seed ^ 0x5a5a5a5a) {
+    disk_.RecordOperations(false);
+  }
 
   // What went wrong, or empty.
   std::string Run() {
@@ -87,7 +96,8 @@ class World {
     if (!store.ok()) return store.status().ToString();
 
     Result<std::shared_ptr<Table>> table = MakeError(ErrorKind::kDeadline, "the open never ended");
-    Result<std::map<std::string, int64_t>> found = MakeError(ErrorKind::kDeadline, "the first read never ended");
+    Result<std::map<std::string, int64_t>> found =
+        MakeError(ErrorKind::kDeadline, "the first read never ended");
     std::shared_ptr<Catalog> catalog;
     bool opened = false;
     env.storage->Post([&] {
@@ -103,7 +113,8 @@ class World {
     expectations_.Seen(*found);
 
     for (int client = 0; client < kClients; ++client) ClientStep(env, **table, client);
-    // The last life ends without a crash on the way, so that flushes and reads at rest are checked too.
+    // The last life ends without a crash on the way, so that flushes and reads at rest are checked
+    // too.
     if (life + 1 == kLives) {
       stop_clients_ = true;
     }
@@ -118,7 +129,8 @@ class World {
   // Rows that were acknowledged are visible to a read that starts afterwards, in the same process.
   std::string CheckLive(const env::Env& env, Table& table) {
     const Expectations before = expectations_;
-    Result<std::map<std::string, int64_t>> found = MakeError(ErrorKind::kDeadline, "the read never ended");
+    Result<std::map<std::string, int64_t>> found =
+        MakeError(ErrorKind::kDeadline, "the read never ended");
     bool done = false;
     env.storage->Post([&] {
       found = ReadAll(table);
@@ -174,16 +186,18 @@ class World {
     }
     const bool flush = random_.Below(10) == 0;
     table.Append({UserBatch(rows)}, {})
-        .Then(*env.storage, [this, &env, &table, client, rows, flush](const Result<AppendReceipt>& receipt) {
-          if (!receipt.ok()) return;  // outcome unknown to this client; it gives up
-          std::map<std::string, int64_t> newest;
-          for (const auto& [key, value] : rows) newest[key] = value;
-          for (const auto& [key, value] : newest) expectations_.Acknowledged(key, value);
-          if (!flush) return ClientStep(env, table, client);
-          table.Flush().Then(*env.storage, [this, &env, &table, client](const Result<FlushReport>&) {
-            ClientStep(env, table, client);
-          });
-        });
+        .Then(*env.storage,
+              [this, &env, &table, client, rows, flush](const Result<AppendReceipt>& receipt) {
+                if (!receipt.ok()) return;  // outcome unknown to this client; it gives up
+                std::map<std::string, int64_t> newest;
+                for (const auto& [key, value] : rows) newest[key] = value;
+                for (const auto& [key, value] : newest) expectations_.Acknowledged(key, value);
+                if (!flush) return ClientStep(env, table, client);
+                table.Flush().Then(*env.storage,
+                                   [this, &env, &table, client](const Result<FlushReport>&) {
+                                     ClientStep(env, table, client);
+                                   });
+              });
   }
 
   env::SimScheduler scheduler_;

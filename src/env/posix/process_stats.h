@@ -5,7 +5,8 @@
 
 namespace sarissa::env {
 
-// Memory this process may use: the machine's, or the limit of its control group (v2 or v1) where that is lower.
+// Memory this process may use: the machine's, or the limit of its control group (v2 or v1) where
+// that is lower.
 int64_t MemoryOfMachine();
 
 // Resident set of this process, 0 when it cannot be read.
