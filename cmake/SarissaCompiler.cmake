@@ -22,6 +22,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     -Wno-maybe-uninitialized -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread
     -Wno-dangling-pointer -Wno-free-nonheap-object)
 endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  # libstdc++ 12 calls a function that it deprecates itself (std::stable_sort).
+  target_compile_options(sarissa_flags INTERFACE -Wno-deprecated-declarations)
+endif()
 target_compile_definitions(sarissa_flags INTERFACE _GLIBCXX_ASSERTIONS)
 if(SARISSA_SYNC_POINTS)
   target_compile_definitions(sarissa_flags INTERFACE SARISSA_SYNC_POINTS=1)

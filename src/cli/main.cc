@@ -1,4 +1,6 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
 #include <string>
 #include <vector>
 
@@ -24,11 +26,19 @@ constexpr char kFooter[] =
     "Exit codes: 0 done, 1 failed, 2 wrong usage.";
 
 // The original server has no subcommands: flags alone mean `serve`.
-std::vector<std::string> WithSubcommand(int argc, char** argv) {
-  std::vector<std::string> arguments(argv + 1, argv + argc);
-  if (arguments.empty() || !arguments[0].starts_with("--")) return arguments;
-  if (arguments[0] == "--help" || arguments[0] == "--version") return arguments;
-  arguments.insert(arguments.begin(), "serve");
+std::vector<std::string> Arguments(int argc, char** argv) {
+  std::vector<std::string> arguments;
+  for (int i = 1; i < argc; ++i) {
+    std::string argument = argv[i];
+    if (i == 1 && argument.starts_with("--") && argument != "--help" && argument != "--version") {
+      arguments.emplace_back("serve");
+    }
+    // The parser would take the next flag for the value of "--flag=".
+    const bool empty_value = argument.starts_with("--") && argument.find('=') == argument.size() - 1;
+    if (empty_value) argument.pop_back();
+    arguments.push_back(std::move(argument));
+    if (empty_value) arguments.emplace_back();
+  }
   return arguments;
 }
 
@@ -47,7 +57,7 @@ int main(int argc, char** argv) {
   sarissa::cli::ServeOptions options;
   sarissa::cli::ServeFlags flags(*serve, options);
 
-  std::vector<std::string> arguments = WithSubcommand(argc, argv);
+  std::vector<std::string> arguments = Arguments(argc, argv);
   if (arguments.empty()) {
     std::cerr << app.help();
     return kUsageError;

@@ -101,6 +101,7 @@ Result<bool> EngineTable::LogHasUnflushedRows() {
 
 TableVersion EngineTable::version() const {
   const std::scoped_lock lock(mutex_);
+  if (pinned_ != nullptr && env_.clock->Now() < pinned_until_) return pinned_->version();
   return base_->version();
 }
 
@@ -226,7 +227,9 @@ Status EngineTable::LoadStoredDictionaries() {
   ReadOptions options;
   options.columns = dictionary_limit_->columns();
   options.batch_rows = 16 << 10;
-  ARROW_ASSIGN_OR_RAISE(auto stream, Scan(options));
+  // Not Scan: a pin must not hide values.
+  ARROW_ASSIGN_OR_RAISE(auto snapshot, NewestSnapshot());
+  ARROW_ASSIGN_OR_RAISE(auto stream, MergeScan(std::move(snapshot), user_schema_, options));
   for (;;) {
     ARROW_ASSIGN_OR_RAISE(const auto batch, stream->Next());
     if (batch == nullptr) break;
@@ -430,13 +433,39 @@ Result<std::shared_ptr<const Snapshot>> EngineTable::TrySnapshot() {
   return std::shared_ptr<const Snapshot>(std::move(snapshot));
 }
 
-Result<std::shared_ptr<const Snapshot>> EngineTable::TakeSnapshot() {
+Result<std::shared_ptr<const Snapshot>> EngineTable::NewestSnapshot() {
   Result<std::shared_ptr<const Snapshot>> snapshot = TrySnapshot();
   for (int tries = 1; tries < kSnapshotTries && Is(snapshot.status(), ErrorKind::kNotFound);
        ++tries) {
     snapshot = TrySnapshot();
   }
   return snapshot;
+}
+
+Result<std::shared_ptr<const Snapshot>> EngineTable::TakeSnapshot() {
+  std::shared_ptr<lance::Table> pinned;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (env_.clock->Now() >= pinned_until_) pinned_ = nullptr;
+    pinned = pinned_;
+  }
+  if (pinned == nullptr) return NewestSnapshot();
+  auto snapshot = std::make_shared<Snapshot>();
+  snapshot->key_column = key_column_;
+  snapshot->sources.push_back({std::move(pinned), nullptr, std::nullopt});
+  ARROW_ASSIGN_OR_RAISE(snapshot->generation_keys, GenerationKeyMap::Build(snapshot->sources));
+  return std::shared_ptr<const Snapshot>(std::move(snapshot));
+}
+
+Result<TableVersion> EngineTable::Checkout(std::optional<TableVersion> version) {
+  std::shared_ptr<lance::Table> pinned;
+  if (version) {
+    ARROW_ASSIGN_OR_RAISE(pinned, lance::Table::Open({&store_, &env_}, path_, *version));
+  }
+  const std::scoped_lock lock(mutex_);
+  pinned_ = std::move(pinned);
+  pinned_until_ = env_.clock->Now() + kPinLimit;
+  return pinned_ == nullptr ? base_->version() : pinned_->version();
 }
 
 Result<std::unique_ptr<lance::BatchStream>> EngineTable::Scan(const ReadOptions& options) {

@@ -39,6 +39,8 @@ class EngineTable final : public Table, public std::enable_shared_from_this<Engi
   Result<std::shared_ptr<arrow::RecordBatch>> Get(
       std::string_view key, const std::optional<std::vector<std::string>>& columns) override;
 
+  Result<TableVersion> Checkout(std::optional<TableVersion> version) override;
+
   // Age reference of the oldest row that is in no generation.
   std::optional<env::MonotonicTime> oldest_unflushed() const;
   // Seals without waiting.
@@ -76,7 +78,9 @@ class EngineTable final : public Table, public std::enable_shared_from_this<Engi
   Status LoadStoredDictionaries();
   uint64_t StoredRowsAtMost() const;
 
+  // The pinned version's snapshot while there is a pin, else the newest.
   Result<std::shared_ptr<const Snapshot>> TakeSnapshot();
+  Result<std::shared_ptr<const Snapshot>> NewestSnapshot();
   Result<std::shared_ptr<const Snapshot>> TrySnapshot();
   Result<std::vector<Tier>> ReadTiers();
   Result<std::vector<ShardId>> ListShards();
@@ -104,6 +108,8 @@ class EngineTable final : public Table, public std::enable_shared_from_this<Engi
   // Valid while one caller opens the writer.
   env::Future<std::shared_ptr<memwal::ShardWriter>> writer_opening_;
   bool closed_ = false;
+  std::shared_ptr<lance::Table> pinned_;
+  env::MonotonicTime pinned_until_;
   std::map<ShardId, ForeignShard> foreign_;
   std::map<std::string, std::shared_ptr<GenerationReader>> generations_;  // by path
   std::string key_map_identity_;

@@ -53,12 +53,15 @@ struct ReadOptions {
   uint64_t batch_bytes = 4 << 20;
 };
 
+// A forgotten pin must not hide new rows from everybody for ever.
+inline constexpr env::Duration kPinLimit = std::chrono::minutes(15);
+
 class Table {
  public:
   virtual ~Table() = default;
 
   virtual const std::string& name() const = 0;
-  // Newest base version that this handle has seen.
+  // Newest base version that this handle has seen, or the pinned one.
   virtual TableVersion version() const = 0;
   // Columns as the user sees them (no internal ones).
   virtual const std::shared_ptr<arrow::Schema>& schema() const = 0;
@@ -76,6 +79,12 @@ class Table {
   virtual env::Future<FlushReport> Flush() = 0;
 
   virtual Result<std::unique_ptr<lance::BatchStream>> Scan(const ReadOptions& options) = 0;
+
+  // Pins the reads of every caller to base version `version`, without rows that are in no base
+  // table yet: the original's checkout, whose client has no identity. Appends go on. Without a
+  // version the pin ends; it also ends by itself after kPinLimit. kNotFound: no such version.
+  // Returns the version that is read from now on.
+  virtual Result<TableVersion> Checkout(std::optional<TableVersion> version) = 0;
 
   // The newest row with this primary key as a batch of one row, or null. Large values come as
   // mapped file ranges.

@@ -20,6 +20,8 @@ class Variable {
   const char* name_;
 };
 
+std::string refusal;  // why the last arguments were refused
+
 // Unset when the arguments are refused.
 std::optional<ServeOptions> Parse(std::vector<std::string> arguments) {
   ServeOptions options;
@@ -28,7 +30,8 @@ std::optional<ServeOptions> Parse(std::vector<std::string> arguments) {
   std::reverse(arguments.begin(), arguments.end());
   try {
     app.parse(std::move(arguments));
-  } catch (const CLI::ParseError&) {
+  } catch (const CLI::ParseError& e) {
+    refusal = e.what();
     return std::nullopt;
   }
   flags.Finish();
@@ -38,7 +41,7 @@ std::optional<ServeOptions> Parse(std::vector<std::string> arguments) {
 TEST(ServeFlags, DefaultsAreThoseOfTheContract) {
   const Variable host("HOSTNAME", "");
   const auto options = Parse({});
-  ASSERT_TRUE(options.has_value());
+  ASSERT_TRUE(options.has_value()) << refusal;
   EXPECT_EQ(options->http.host, "0.0.0.0");
   EXPECT_EQ(options->http.port, 3000);
   EXPECT_EQ(options->data_dir, "./lance-data");
@@ -79,7 +82,7 @@ TEST(ServeFlags, FlagsWithoutEffectAreNamed) {
   const Variable merge("ROLLOUT_MERGE_CONCURRENCY", "8");
   const auto options =
       Parse({"--rollout-cleanup-interval-secs", "5", "--rollout-key-index-type", "zonemap"});
-  ASSERT_TRUE(options.has_value());
+  ASSERT_TRUE(options.has_value()) << refusal;
   std::vector<std::string> named = options->without_effect;
   std::sort(named.begin(), named.end());
   EXPECT_EQ(named,

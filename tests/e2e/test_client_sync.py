@@ -257,9 +257,16 @@ def test_checkout_of_the_current_version_and_of_a_missing_one(module_server, sto
     assert store.version() == version
     store.checkout(version)
     assert store.version() == version
+    # A pin shows the base version without rows that are not merged, to every client, and refuses no append.
+    assert store.list() == []
+    assert store.get("a") is None
+    store.add([plain("b")])
+    assert store.list() == []
+    store.checkout(1)
+    assert RolloutStore.connect(module_server.url, store_name).version() == 1
     module_api.request("POST", f"/api/v1/rollouts/{store_name}/checkout", b'{"version": null}',
                        {"Content-Type": "application/json"}).expect(200)
-    assert_rows([plain("a")], store.list())
+    assert_rows([plain("a"), plain("b")], store.list())
 
 
 def test_handles_of_their_own_add_at_the_same_time(module_server, store_name):

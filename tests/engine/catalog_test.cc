@@ -252,6 +252,22 @@ TEST_F(CatalogTest, ReadsAgreeWithAModelWhateverTheTiers) {
   }
 }
 
+TEST_F(CatalogTest, APinShowsItsBaseVersionRefusesNoAppendAndEnds) {
+  const auto catalog = OpenCatalog();
+  const auto table = catalog->Create("exp").ValueOrDie();
+  ASSERT_TRUE(Append(*table, {{"a", 1}}).ok());
+  EXPECT_TRUE(Is(table->Checkout(TableVersion(9)).status(), ErrorKind::kNotFound));
+  EXPECT_TRUE(Is(table->Checkout(TableVersion(0)).status(), ErrorKind::kNotFound));
+  EXPECT_EQ(Read(*table).size(), 1u) << "a version that is not there pins nothing";
+  EXPECT_EQ(table->Checkout(TableVersion(1)).ValueOrDie(), TableVersion(1));
+  EXPECT_EQ(table->version(), TableVersion(1));
+  EXPECT_TRUE(Read(*table).empty());
+  EXPECT_EQ(table->Get("a", std::nullopt).ValueOrDie(), nullptr);
+  ASSERT_TRUE(Append(*table, {{"b", 2}}).ok());
+  EXPECT_EQ(table->Checkout(std::nullopt).ValueOrDie(), TableVersion(2));
+  EXPECT_EQ(Read(*table), (KeyedRows{{"a", 1}, {"b", 2}}));
+}
+
 TEST_F(CatalogTest, UnknownColumnsAreRefusedByName) {
   const auto catalog = OpenCatalog();
   const auto table = catalog->Create("exp").ValueOrDie();

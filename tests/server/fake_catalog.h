@@ -24,6 +24,13 @@ class FakeTable final : public engine::Table {
 
   const std::string& name() const override { return name_; }
   TableVersion version() const override { return TableVersion(2); }
+  Result<TableVersion> Checkout(std::optional<TableVersion> version) override {
+    const TableVersion wanted = version.value_or(TableVersion(2));
+    if (wanted.value() == 0 || wanted > TableVersion(2)) {
+      return Error(ErrorKind::kNotFound, "there is no version {}", wanted);
+    }
+    return wanted;
+  }
   const std::shared_ptr<arrow::Schema>& schema() const override { return rollout::RecordSchema(); }
 
   env::Future<engine::AppendReceipt> Append(

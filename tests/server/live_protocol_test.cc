@@ -1,6 +1,7 @@
 // HTTP/1.1 itself, spoken byte by byte: framing, limits, timeouts, shutdown.
 #include <future>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/server/live_server.h"
@@ -211,12 +212,17 @@ TEST_F(LiveServer, HeadThatStopsComingGets408AndIdleConnectionsAreClosed) {
 TEST_F(LiveServer, ClientThatGoesAwayDoesNotCancelItsAppend) {
   StartWithStore();
   FakeTable& table = catalog_.table("exp");
+  table.HoldAppends();
   {
     RawClient client = Connect();
     client.Send(Post(kRecords, kOneRecord));
+    while (table.row_count() == 0) std::this_thread::yield();
   }
-  ASSERT_TRUE(server_->Drain().ok());
-  EXPECT_EQ(table.row_count(), 1U);
+  auto drained = std::async(std::launch::async, [&] { return server_->Drain(); });
+  table.ReleaseAppends();
+  EXPECT_TRUE(drained.get().ok());
+  const std::string counted = "rollout_appends_total{flush=\"false\"} 1";
+  EXPECT_NE(metrics_.Render().find(counted), std::string::npos);
 }
 
 TEST_F(LiveServer, DrainLetsRequestsInFlightEndAndClosesIdleConnections) {
