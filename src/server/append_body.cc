@@ -98,7 +98,7 @@ Awaitable<Result<BodyPtr>> ReadJsonBody(RouteContext& context, Request& request,
     const rollout::DecodeOptions options{.now = now, .multipart = false};
     return Decode(context.env, *text, {}, options, std::move(*charge));
   };
-  co_return co_await RunOn(context.io, *context.env.cpu, std::move(decode));
+  co_return co_await RunOn(context.io, *context.env.cpu, decode);
 }
 
 // Reads until `into` is full or the body ends.
@@ -150,7 +150,7 @@ Awaitable<Result<BodyPtr>> ReadMultipartBody(RouteContext& context, Request& req
     const rollout::DecodeOptions options{.now = now, .multipart = true};
     return Decode(context.env, upload->metadata(), upload->parts(), options, upload->TakeCharge());
   };
-  co_return co_await RunOn(context.io, *context.env.cpu, std::move(decode));
+  co_return co_await RunOn(context.io, *context.env.cpu, decode);
 }
 
 }  // namespace

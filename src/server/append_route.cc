@@ -26,7 +26,7 @@ Awaitable<Result<Started>> StartAppend(RouteContext& context, std::string name,
         table->Append(std::move(body->batches), std::move(body->charge));
     return Started{std::move(table), std::move(receipt)};
   };
-  co_return co_await RunOn(context.io, *context.env.storage, std::move(start));
+  co_return co_await RunOn(context.io, *context.env.storage, start);
 }
 
 Awaitable<Response> Append(RouteContext& context, Request& request, bool flush) {

@@ -19,7 +19,7 @@ Awaitable<Result<std::shared_ptr<arrow::Buffer>>> BlobStream::Next() {
     env::ReleaseMappedPages(*payload, offset, length);
     return arrow::Buffer::FromString(std::move(piece));
   };
-  co_return co_await RunOn(io_, *env_.storage, std::move(copy));
+  co_return co_await RunOn(io_, *env_.storage, copy);
 }
 
 }  // namespace sarissa::server

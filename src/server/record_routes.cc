@@ -58,7 +58,7 @@ Awaitable<Response> ListRecords(RouteContext& context, Request& request) {
     ARROW_ASSIGN_OR_RAISE(std::unique_ptr<lance::BatchStream> rows, table->Scan(options));
     return std::make_shared<std::unique_ptr<lance::BatchStream>>(std::move(rows));
   };
-  const Result<Rows> rows = co_await RunOn(context.io, *context.env.storage, std::move(scan));
+  const Result<Rows> rows = co_await RunOn(context.io, *context.env.storage, scan);
   if (!rows.ok()) co_return ErrorResponse(rows.status());
 
   auto stream = std::make_unique<ListStream>(context.env, context.io, *table, std::move(**rows),
@@ -78,7 +78,7 @@ Awaitable<Response> GetRecord(RouteContext& context, Request& request) {
     return table->Get(id, rollout::JsonColumns());
   };
   const Result<std::shared_ptr<arrow::RecordBatch>> row =
-      co_await RunOn(context.io, *context.env.storage, std::move(get));
+      co_await RunOn(context.io, *context.env.storage, get);
   if (!row.ok()) co_return ErrorResponse(row.status());
   if (*row == nullptr) co_return JsonResponse(200, R"({"record":null})");
   auto encode = [row = *row]() -> Result<std::string> {
@@ -88,7 +88,7 @@ Awaitable<Response> GetRecord(RouteContext& context, Request& request) {
     ReleaseMappedPagesOf(*row);
     return body;
   };
-  Result<std::string> body = co_await RunOn(context.io, *context.env.cpu, std::move(encode));
+  Result<std::string> body = co_await RunOn(context.io, *context.env.cpu, encode);
   if (!body.ok()) co_return ErrorResponse(body.status());
   co_return JsonResponse(200, std::move(*body));
 }
@@ -103,7 +103,7 @@ Awaitable<Response> GetBlob(RouteContext& context, Request& request) {
     return PayloadOf(*row);
   };
   Result<std::shared_ptr<arrow::Buffer>> payload =
-      co_await RunOn(context.io, *context.env.storage, std::move(get));
+      co_await RunOn(context.io, *context.env.storage, get);
   if (!payload.ok()) co_return ErrorResponse(payload.status());
   if (*payload == nullptr) {
     co_return ErrorResponse(404, "NOT_FOUND", "there is no such record, or it has no payload");

@@ -47,7 +47,7 @@ Awaitable<std::optional<Body>> ReadJson(RouteContext& context, Request& request,
     co_return std::nullopt;
   }
   auto work = [text = std::move(*text), parse] { return parse(text); };
-  const Result<Body> body = co_await RunOn(context.io, *context.env.cpu, std::move(work));
+  const Result<Body> body = co_await RunOn(context.io, *context.env.cpu, work);
   if (!body.ok()) {
     refusal = ErrorResponse(body.status());
     co_return std::nullopt;
@@ -65,7 +65,7 @@ Awaitable<Result<TablePtr>> FindStore(RouteContext& context, std::string name) {
   const Status valid = rollout::CheckStoreName(name);
   if (!valid.ok()) co_return valid;
   auto find = [&context, name] { return context.catalog.Find(name); };
-  co_return co_await RunOn(context.io, *context.env.storage, std::move(find));
+  co_return co_await RunOn(context.io, *context.env.storage, find);
 }
 
 Awaitable<Response> CreateStore(RouteContext& context, Request& request) {
@@ -77,8 +77,7 @@ Awaitable<Response> CreateStore(RouteContext& context, Request& request) {
   const Status valid = rollout::CheckStoreName(name);
   if (!valid.ok()) co_return ErrorResponse(valid);
   auto create = [&context, name] { return context.catalog.Create(name); };
-  const Result<TablePtr> table =
-      co_await RunOn(context.io, *context.env.storage, std::move(create));
+  const Result<TablePtr> table = co_await RunOn(context.io, *context.env.storage, create);
   if (!table.ok()) co_return ErrorResponse(table.status());
   co_return StoreInfoResponse(201, context, **table);
 }
@@ -111,8 +110,7 @@ Awaitable<Response> DeleteStore(RouteContext& context, Request& request) {
   const Status valid = rollout::CheckStoreName(name);
   if (!valid.ok()) co_return ErrorResponse(valid);
   auto remove = [&context, name] { return context.catalog.Delete(name); };
-  const Result<env::Unit> removed =
-      co_await RunOn(context.io, *context.env.storage, std::move(remove));
+  const Result<env::Unit> removed = co_await RunOn(context.io, *context.env.storage, remove);
   if (!removed.ok()) co_return ErrorResponse(removed.status());
   Response response;
   response.status = 204;
@@ -131,8 +129,7 @@ Awaitable<Response> CheckoutStore(RouteContext& context, Request& request) {
   if (body->version.has_value()) version = TableVersion(*body->version);
   // Named, not written into the call: gcc 12 destroys a temporary in an awaited expression twice.
   auto pin = [table = *table, version] { return table->Checkout(version); };
-  const Result<TableVersion> read =
-      co_await RunOn(context.io, *context.env.storage, std::move(pin));
+  const Result<TableVersion> read = co_await RunOn(context.io, *context.env.storage, pin);
   if (!read.ok()) co_return ErrorResponse(read.status());
   co_return JsonResponse(200, fmt::format(R"({{"version":{}}})", *read));
 }
