@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include <CLI/Error.hpp>
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <optional>
 

@@ -323,7 +323,7 @@ ByteVector LoadFile(const std::filesystem::path& path) {
 }
 
 std::vector<ByteVector> ValidFiles() {
-  const auto folder = std::filesystem::path(__FILE__).parent_path() / "data";
+  const auto folder = std::filesystem::path(SARISSA_TESTS_DIR) / "lance" / "data";
   std::vector<ByteVector> files{WorkedFile(), LargeValues({5, 300, 7})};
   for (const char* name :
        {"mixed_2.1.lance", "mixed_2.2.lance", "long_2.1.lance", "long_2.2.lance"}) {

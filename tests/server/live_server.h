@@ -27,7 +27,8 @@ class LiveServer : public ::testing::Test {
   }
   void TearDown() override {
     server_.reset();
-    machine_.reset();
+    // The stores hold charges of the machine's budget, so that it dies after them.
+    if (machine_ != nullptr) machine_->Stop();
     std::filesystem::remove_all(directory_);
   }
 
