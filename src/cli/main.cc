@@ -34,7 +34,8 @@ std::vector<std::string> Arguments(int argc, char** argv) {
       arguments.emplace_back("serve");
     }
     // The parser would take the next flag for the value of "--flag=".
-    const bool empty_value = argument.starts_with("--") && argument.find('=') == argument.size() - 1;
+    const bool empty_value =
+        argument.starts_with("--") && argument.find('=') == argument.size() - 1;
     if (empty_value) argument.pop_back();
     arguments.push_back(std::move(argument));
     if (empty_value) arguments.emplace_back();
