@@ -1,5 +1,6 @@
 #include "memwal/log_entry.h"
 
+#include <arrow/device.h>
 #include <arrow/io/interfaces.h>
 #include <arrow/io/memory.h>
 #include <arrow/ipc/reader.h>
@@ -10,7 +11,9 @@
 #include <charconv>
 #include <cstring>
 
+#include "base/byte_order.h"
 #include "base/checksum.h"
+#include "env/bounded_memory_pool.h"
 #include "env/mapped_range.h"
 
 namespace sarissa::memwal {
@@ -20,22 +23,13 @@ constexpr char kMagic[4] = {'S', 'R', 'S', 'L'};
 constexpr uint16_t kTrailerVersion = 1;
 constexpr char kEpochKey[] = "writer_epoch";
 constexpr char kSentinelKey[] = "fence_sentinel";
+constexpr char kTornBelowKey[] = "sarissa_torn_below";
 constexpr char kGenerationKey[] = "generation";
 // Small writes are joined up to here, large buffers go to the sink in pieces of this size.
 constexpr int64_t kPieceBytes = 1 << 20;
-
-template <typename T>
-void PutLittleEndian(std::string& out, T value) {
-  for (size_t i = 0; i < sizeof(T); ++i) out.push_back(static_cast<char>(value >> (8 * i)));
-}
-
-template <typename T>
-T GetLittleEndian(const uint8_t* data) {
-  T value = 0;
-  for (size_t i = 0; i < sizeof(T); ++i)
-    value = static_cast<T>(value | (static_cast<T>(data[i]) << (8 * i)));
-  return value;
-}
+// Entries of other writers may be compressed, and such a buffer says itself how long it becomes:
+// LZ4 makes at most 255 bytes of one.
+constexpr int64_t kMaxExpansion = 255;
 
 std::shared_ptr<arrow::KeyValueMetadata> EpochMetadata(Epoch epoch) {
   return arrow::key_value_metadata({kEpochKey}, {fmt::format("{}", epoch)});
@@ -106,17 +100,17 @@ class EntryStream final : public arrow::io::OutputStream {
 Status WriteTrailer(const LogEntryHeader& header, EntryStream& stream,
                     object_store::ObjectWriter& sink) {
   std::string trailer(kMagic, sizeof kMagic);
-  PutLittleEndian(trailer, kTrailerVersion);
-  PutLittleEndian(trailer, uint16_t{0});
-  PutLittleEndian(trailer, header.generation.value());
-  PutLittleEndian(trailer, header.nonce);
-  PutLittleEndian(trailer, static_cast<uint64_t>(stream.written()));
-  PutLittleEndian(trailer, uint32_t{0});
+  AppendLittleEndian(trailer, kTrailerVersion);
+  AppendLittleEndian(trailer, uint16_t{0});
+  AppendLittleEndian(trailer, header.generation.value());
+  AppendLittleEndian(trailer, header.nonce);
+  AppendLittleEndian(trailer, static_cast<uint64_t>(stream.written()));
+  AppendLittleEndian(trailer, uint32_t{0});
   stream.pending() += trailer;
   std::string& pending = stream.pending();
   const uint32_t crc =
       Crc32c({reinterpret_cast<const uint8_t*>(pending.data()), pending.size()}, stream.crc());
-  PutLittleEndian(pending, crc);
+  AppendLittleEndian(pending, crc);
   return sink.Append({reinterpret_cast<const uint8_t*>(pending.data()), pending.size()});
 }
 
@@ -144,7 +138,7 @@ Status CheckTrailer(const std::string& name, const arrow::Buffer& bytes,
     crc = Crc32c({bytes.data() + offset, static_cast<size_t>(size)}, crc);
     env::ReleaseMappedPages(bytes, offset, size);
   }
-  const uint32_t stored = GetLittleEndian<uint32_t>(bytes.data() + covered);
+  const uint32_t stored = LoadLittleEndian<uint32_t>(bytes.data() + covered);
   if (crc != stored) {
     return Error(ErrorKind::kCorrupt, "{}: checksum {:08x}, the trailer says {:08x}", name, crc,
                  stored);
@@ -166,6 +160,10 @@ Result<DecodedLogEntry> DecodeStream(const std::string& name,
                                      const std::shared_ptr<arrow::Buffer>& bytes) {
   arrow::ipc::IpcReadOptions options = arrow::ipc::IpcReadOptions::Defaults();
   options.use_threads = false;
+  options.ensure_alignment = arrow::ipc::Alignment::kDataTypeSpecificAlignment;
+  // Outlives what it gives out: batches that hold such memory are copied.
+  env::BoundedMemoryPool pool(bytes->size() * kMaxExpansion);
+  options.memory_pool = &pool;
   auto input = std::make_shared<arrow::io::BufferReader>(bytes);
   ARROW_ASSIGN_OR_RAISE(auto reader, arrow::ipc::RecordBatchStreamReader::Open(input, options));
   DecodedLogEntry entry;
@@ -178,6 +176,10 @@ Result<DecodedLogEntry> DecodeStream(const std::string& name,
   entry.epoch = Epoch(number);
   if (const auto sentinel = metadata->Get(kSentinelKey); sentinel.ok())
     entry.sentinel = *sentinel == "true";
+  if (const auto below = metadata->Get(kTornBelowKey); entry.sentinel && below.ok()) {
+    ARROW_ASSIGN_OR_RAISE(const uint64_t position, ParseNumber(name, kTornBelowKey, *below));
+    entry.passed_over = LogPosition(position);
+  }
   if (const auto generation = metadata->Get(kGenerationKey); generation.ok()) {
     ARROW_ASSIGN_OR_RAISE(const uint64_t value, ParseNumber(name, kGenerationKey, *generation));
     entry.generation = Generation(value);
@@ -186,6 +188,10 @@ Result<DecodedLogEntry> DecodeStream(const std::string& name,
     std::shared_ptr<arrow::RecordBatch> batch;
     ARROW_RETURN_NOT_OK(reader->ReadNext(&batch));
     if (batch == nullptr) break;
+    ARROW_RETURN_NOT_OK(batch->ValidateFull());
+    if (pool.bytes_allocated() > 0) {
+      ARROW_ASSIGN_OR_RAISE(batch, batch->CopyTo(arrow::default_cpu_memory_manager()));
+    }
     if (batch->num_rows() > 0) entry.batches.push_back(std::move(batch));
   }
   return entry;
@@ -210,9 +216,10 @@ Status WriteLogEntry(const LogEntryHeader& header,
   return WriteTrailer(header, stream, sink);
 }
 
-Result<std::string> EncodeSentinel(Epoch epoch) {
+Result<std::string> EncodeSentinel(Epoch epoch, std::optional<LogPosition> passed_over) {
   const auto metadata = arrow::key_value_metadata({kEpochKey, kSentinelKey},
                                                   {fmt::format("{}", epoch), std::string("true")});
+  if (passed_over) metadata->Append(kTornBelowKey, fmt::format("{}", *passed_over));
   ARROW_ASSIGN_OR_RAISE(auto out, arrow::io::BufferOutputStream::Create());
   ARROW_ASSIGN_OR_RAISE(auto writer,
                         arrow::ipc::MakeStreamWriter(out, arrow::schema({}, metadata)));
@@ -221,15 +228,37 @@ Result<std::string> EncodeSentinel(Epoch epoch) {
   return buffer->ToString();
 }
 
+bool IsTornLogEntry(const std::shared_ptr<arrow::Buffer>& bytes) {
+  const std::span<const uint8_t> all(bytes->data(), static_cast<size_t>(bytes->size()));
+  if (std::all_of(all.begin(), all.end(), [](uint8_t byte) { return byte == 0; })) return true;
+  const auto trailer = ParseLogTrailer(all);
+  if (trailer && trailer->stream_bytes + kLogTrailerBytes == all.size()) return false;
+  if (CheckEndOfStream("", *bytes).ok()) return false;
+  // Walks the messages: a torn entry runs out of bytes in one of them, or in the trailer.
+  arrow::io::BufferReader input(bytes);
+  for (;;) {
+    const auto message = arrow::ipc::ReadMessage(&input);
+    const auto at = input.Tell();
+    if (!at.ok()) return false;
+    const int64_t rest = bytes->size() - *at;
+    if (!message.ok()) return rest == 0;
+    if (*message != nullptr) continue;
+    // The end-of-stream marker, or the end of the bytes where a message would begin.
+    const auto tail = all.subspan(static_cast<size_t>(*at));
+    const size_t magic = std::min(tail.size(), sizeof kMagic);
+    return rest < kLogTrailerBytes && std::memcmp(tail.data(), kMagic, magic) == 0;
+  }
+}
+
 std::optional<LogTrailer> ParseLogTrailer(std::span<const uint8_t> last_bytes) {
   if (last_bytes.size() < static_cast<size_t>(kLogTrailerBytes)) return std::nullopt;
   const uint8_t* data = last_bytes.data() + last_bytes.size() - kLogTrailerBytes;
   if (std::memcmp(data, kMagic, sizeof kMagic) != 0) return std::nullopt;
-  if (GetLittleEndian<uint16_t>(data + 4) != kTrailerVersion) return std::nullopt;
+  if (LoadLittleEndian<uint16_t>(data + 4) != kTrailerVersion) return std::nullopt;
   LogTrailer trailer;
-  trailer.generation = Generation(GetLittleEndian<uint64_t>(data + 8));
-  trailer.nonce = GetLittleEndian<uint64_t>(data + 16);
-  trailer.stream_bytes = GetLittleEndian<uint64_t>(data + 24);
+  trailer.generation = Generation(LoadLittleEndian<uint64_t>(data + 8));
+  trailer.nonce = LoadLittleEndian<uint64_t>(data + 16);
+  trailer.stream_bytes = LoadLittleEndian<uint64_t>(data + 24);
   return trailer;
 }
 

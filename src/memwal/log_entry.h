@@ -45,11 +45,15 @@ struct LogEntryHeader {
 Status WriteLogEntry(const LogEntryHeader& header,
                      const std::vector<std::shared_ptr<arrow::RecordBatch>>& batches,
                      object_store::ObjectWriter& sink);
-Result<std::string> EncodeSentinel(Epoch epoch);
+// `passed_over`: the torn entry right below, which this claim found to be the log's last; later
+// replays pass over it too. Written as the schema metadata key `sarissa_torn_below`, which other
+// readers tolerate on a sentinel.
+Result<std::string> EncodeSentinel(Epoch epoch, std::optional<LogPosition> passed_over = {});
 
 struct DecodedLogEntry {
   Epoch epoch;
   bool sentinel = false;
+  std::optional<LogPosition> passed_over;  // of a sentinel: see EncodeSentinel
   // Ours from the trailer, pylance's from the `generation` metadata, none for the original.
   std::optional<Generation> generation;
   std::vector<std::shared_ptr<arrow::RecordBatch>> batches;  // share the object's buffer
@@ -59,6 +63,11 @@ struct DecodedLogEntry {
 // after the checksum.
 Result<DecodedLogEntry> DecodeLogEntry(const std::string& name,
                                        const std::shared_ptr<arrow::Buffer>& bytes);
+
+// True if `bytes` are the beginning of an entry and end before it does (or are all zero): what is
+// left of a put that never finished in a store whose puts are not atomic. A whole entry with
+// flipped bits is not torn.
+bool IsTornLogEntry(const std::shared_ptr<arrow::Buffer>& bytes);
 
 // The trailer at the end of an object, if it is one of ours.
 std::optional<LogTrailer> ParseLogTrailer(std::span<const uint8_t> last_bytes);

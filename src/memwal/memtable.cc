@@ -12,9 +12,6 @@
 namespace sarissa::memwal {
 namespace {
 
-// What the key index, the chains and the batch records cost per row, about.
-constexpr int64_t kIndexBytesPerRow = 72;
-
 std::string_view KeyAt(const arrow::Array& column, int64_t row) {
   if (column.type_id() == arrow::Type::LARGE_STRING) {
     return static_cast<const arrow::LargeStringArray&>(column).GetView(row);

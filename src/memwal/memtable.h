@@ -121,6 +121,9 @@ class Memtable : public std::enable_shared_from_this<Memtable> {
   env::Reservation charge_;
 };
 
+// What the key index, the chains and the batch records cost per row, about.
+inline constexpr int64_t kIndexBytesPerRow = 72;
+
 // Bytes of memory that `batch` pins: each heap buffer once by its real size, mapped ranges not at
 // all (S12).
 int64_t PinnedBytes(const arrow::RecordBatch& batch);

@@ -5,72 +5,104 @@
 // sentinel takes the slot it would write next, and is put before the replay, so that nothing slips
 // in between (M8, M9, M10).
 
-#include <algorithm>
-
 #include "base/sync_point.h"
 #include "memwal/generation_writer.h"
+#include "memwal/log_validation.h"
 #include "memwal/names.h"
 #include "memwal/shard_writer.h"
 #include "memwal/storage_schema.h"
 
 namespace sarissa::memwal {
 
-// Log positions are dense: what is above the replay cursor must have no hole, or an acknowledged
-// entry is missing.
-Result<LogPosition> ShardWriter::FirstFreePosition() {
-  ARROW_ASSIGN_OR_RAISE(const std::vector<LogPosition> present, log_.List());
-  const uint64_t replayed = manifest_.replay_after_wal_entry_position();
-  uint64_t expected = replayed + 1;
-  for (const LogPosition position : present) {
-    if (position.value() <= replayed) continue;
-    if (position.value() != expected) {
-      return Error(ErrorKind::kCorrupt,
-                   "{}: log entry {} is missing below entry {}; refusing to replay around a hole",
-                   LogPrefix(options_.table, options_.shard), expected, position);
-    }
-    ++expected;
+namespace {
+
+// Rows or generations without any manifest: the manifests were lost, and with them what is live.
+Status CheckNothingWithoutManifest(object_store::ObjectStore& store, const std::string& table,
+                                   const ShardId& shard) {
+  const std::string prefix = ShardPrefix(table, shard);
+  ARROW_ASSIGN_OR_RAISE(const auto log, store.List(LogPrefix(table, shard), {}));
+  for (const auto& object : log.objects) {
+    const std::string_view name =
+        std::string_view(object.name).substr(LogPrefix(table, shard).size());
+    if (!ParseRev64(name, ".arrow")) continue;
+    return Error(ErrorKind::kCorrupt, "{}: there is {} but no shard manifest", prefix, object.name);
   }
-  if (epoch_.value() == 1 && !present.empty()) {
-    return Error(ErrorKind::kCorrupt, "{}: there are {} log entries but the shard has no manifest",
-                 LogPrefix(options_.table, options_.shard), present.size());
+  ARROW_ASSIGN_OR_RAISE(const auto listing, store.List(prefix, {}));
+  for (const std::string& folder : listing.folders) {
+    if (folder.find("_gen_", prefix.size()) == std::string::npos) continue;
+    return Error(ErrorKind::kCorrupt, "{}: there is {} but no shard manifest", prefix, folder);
   }
-  // A clean-up may have removed the log up to the cursor; positions are never reused.
-  return LogPosition(std::max(expected, manifest_.wal_entry_position_last_seen() + 1));
+  return Status::OK();
+}
+
+}  // namespace
+
+// Sets manifest_ and epoch_.
+Status ShardWriter::TakeClaim(const NewestShardManifest& found) {
+  const auto& continued = options_.continue_epoch;
+  if (continued && !found.manifest) {
+    return Error(ErrorKind::kNotFound, "shard {} was deleted", options_.shard.ToString());
+  }
+  if (continued && found.manifest->writer_epoch() > continued->value()) {
+    return Error(ErrorKind::kFenced, "shard {}: epoch {} owns it, ours is {}",
+                 options_.shard.ToString(), found.manifest->writer_epoch(), *continued);
+  }
+  const bool goes_on = continued && found.manifest->writer_epoch() == continued->value() &&
+                       found.taken.value() == found.manifest->version();
+  if (goes_on) {
+    manifest_ = *found.manifest;
+  } else {
+    ARROW_ASSIGN_OR_RAISE(manifest_, manifests_.Claim(options_.env->random->Next()));
+    SARISSA_SYNC_POINT("claim.after_manifest");
+  }
+  epoch_ = Epoch(manifest_.writer_epoch());
+  return Status::OK();
 }
 
 Status ShardWriter::Recover() {
-  // A manifest that cannot be read, or a log with a hole, must not be claimed: the incumbent, if
-  // any, stays untouched.
-  ARROW_ASSIGN_OR_RAISE(const auto before, manifests_.ReadNewest());
-  if (before) {
-    manifest_ = *before;
-    ARROW_RETURN_NOT_OK(FirstFreePosition().status());
-  }
-  ARROW_ASSIGN_OR_RAISE(manifest_, manifests_.Claim());
-  epoch_ = Epoch(manifest_.writer_epoch());
-  SARISSA_SYNC_POINT("claim.after_manifest");
-
-  const LogPosition first(manifest_.replay_after_wal_entry_position() + 1);
-  ARROW_ASSIGN_OR_RAISE(LogPosition tip, FirstFreePosition());
-  if (epoch_.value() >= 2) {
-    ARROW_ASSIGN_OR_RAISE(const LogPosition sentinel, log_.PutSentinel(epoch_, tip));
-    tip = sentinel;
-    next_position_ = sentinel.Next();
-    SARISSA_SYNC_POINT("claim.after_sentinel");
+  // Everything that can be refused is refused before the claim: the incumbent, if any, stays
+  // untouched, and a store that cannot be opened does not collect epochs and sentinels.
+  ARROW_ASSIGN_OR_RAISE(const NewestShardManifest found, manifests_.FindNewest());
+  LogFindings findings;
+  if (found.manifest) {
+    const uint64_t lost = found.taken.value() - found.manifest->version();
+    ARROW_ASSIGN_OR_RAISE(const LogExtent before, FindLogExtent(log_, *found.manifest));
+    // Another claim may come between; whether it wins shows in ours and in the replay.
+    const Epoch highest(found.manifest->writer_epoch() + lost + 1);
+    ARROW_ASSIGN_OR_RAISE(findings, ValidateLog(log_, before, highest));
   } else {
-    next_position_ = tip;
+    ARROW_RETURN_NOT_OK(
+        CheckNothingWithoutManifest(*options_.store, options_.table, options_.shard));
   }
+  ARROW_RETURN_NOT_OK(TakeClaim(found));
+  const bool claimed = options_.continue_epoch != epoch_;
+
+  ARROW_ASSIGN_OR_RAISE(const LogExtent extent, FindLogExtent(log_, manifest_));
+  LogPosition end = extent.end;
+  next_position_ = end;
+  const bool sentinel = claimed && (epoch_.value() >= 2 || findings.torn_last);
+  if (sentinel) {
+    ARROW_ASSIGN_OR_RAISE(end, log_.PutSentinel(epoch_, extent.end, findings.torn_last));
+    next_position_ = end.Next();
+    SARISSA_SYNC_POINT("claim.after_sentinel");
+  }
+  if (findings.torn_last && (!sentinel || findings.torn_last->Next() != end)) {
+    return Error(ErrorKind::kCorrupt, "{} is torn, and an entry was written after it meanwhile",
+                 log_.NameOf(*findings.torn_last));
+  }
+  recovery_.torn_entry = findings.torn_last;
+  passed_over_ = std::move(findings.passed_over);
   active_ = std::make_shared<Memtable>(Generation(manifest_.current_generation()), key_column_);
-  return Replay(first, tip);
+  return Replay(extent.first, end);
 }
 
 Status ShardWriter::Replay(LogPosition first, LogPosition end) {
   std::optional<Generation> mark;
   for (LogPosition position = first; position < end; position = position.Next()) {
+    if (passed_over_.contains(position)) continue;
     ARROW_ASSIGN_OR_RAISE(std::optional<DecodedLogEntry> entry, log_.Read(position));
     if (!entry) {
-      // Positions between the log's end and `last_seen` of a cleaned log.
-      continue;
+      return Error(ErrorKind::kUnavailable, "{} was listed and is gone", log_.NameOf(position));
     }
     ARROW_RETURN_NOT_OK(ReplayEntry(position, *std::move(entry), mark));
   }
@@ -97,9 +129,11 @@ Status ShardWriter::ReplayEntry(LogPosition position, DecodedLogEntry entry,
       ARROW_RETURN_NOT_OK(FlushDuringReplay());
     mark = entry.generation;
   }
+  // A recorded generation stays whole, also when today's limits are smaller than those it was
+  // written under (M34); entries without a mark are cut by size.
   const bool full =
       active_->bytes() >= options_.memtable_bytes || active_->rows() >= options_.memtable_rows;
-  if (full) ARROW_RETURN_NOT_OK(FlushDuringReplay());
+  if (full && !entry.generation) ARROW_RETURN_NOT_OK(FlushDuringReplay());
   std::vector<std::shared_ptr<arrow::RecordBatch>> batches;
   int64_t bytes = 0;
   for (const auto& batch : entry.batches) {
@@ -108,6 +142,9 @@ Status ShardWriter::ReplayEntry(LogPosition position, DecodedLogEntry entry,
     bytes += PinnedBytes(**aligned);
     batches.push_back(*std::move(aligned));
   }
+  ++recovery_.replayed_entries;
+  for (const auto& batch : batches)
+    recovery_.replayed_rows += static_cast<uint64_t>(batch->num_rows());
   active_->Insert(batches, position, 0, options_.env->budget->Force(bytes),
                   options_.env->clock->Now());
   return Status::OK();

@@ -1,5 +1,6 @@
 #include "memwal/seal_fence.h"
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 
@@ -27,7 +28,10 @@ env::Future<FlushOutcome> SealFence::Wait(env::Executor& executor) const {
     outcome.Then(executor, [gathering](const Result<FlushOutcome>& result) {
       std::unique_lock lock(gathering->mutex);
       if (!result.ok() && gathering->failure.ok()) gathering->failure = result.status();
-      if (result.ok() && gathering->last.generation < result->generation) gathering->last = *result;
+      if (result.ok()) {
+        gathering->last.generation = std::max(gathering->last.generation, result->generation);
+        gathering->last.rows += result->rows;
+      }
       if (--gathering->missing > 0) return;
       lock.unlock();
       if (!gathering->failure.ok()) {

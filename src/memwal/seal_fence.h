@@ -32,8 +32,8 @@ class SealFence {
   // What this seal froze; empty when the active memtable had no rows. For reports only.
   std::optional<Generation> sealed_generation() const { return sealed_; }
 
-  // Completes when every outcome of the set has: the last one's value (generation 0 when the set is
-  // empty), or the first failure.
+  // Completes when every outcome of the set has: the highest generation (0 when the set is empty)
+  // and the rows of all of them, or the first failure.
   env::Future<FlushOutcome> Wait(env::Executor& executor) const;
 
  private:

@@ -42,8 +42,9 @@ ShardLog::Attempt ShardLog::Settle(LogPosition position, uint64_t nonce, Status 
   return {Outcome::kLanded, Status::OK()};
 }
 
-Result<LogPosition> ShardLog::PutSentinel(Epoch epoch, LogPosition from) {
-  ARROW_ASSIGN_OR_RAISE(const std::string sentinel, EncodeSentinel(epoch));
+Result<LogPosition> ShardLog::PutSentinel(Epoch epoch, LogPosition from,
+                                          std::optional<LogPosition> passed_over) {
+  ARROW_ASSIGN_OR_RAISE(const std::string sentinel, EncodeSentinel(epoch, passed_over));
   const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(sentinel.data()),
                                        sentinel.size());
   LogPosition position = from;
@@ -74,6 +75,15 @@ Result<std::optional<DecodedLogEntry>> ShardLog::Read(LogPosition position) {
   ARROW_ASSIGN_OR_RAISE(auto bytes, (*reader)->ReadRange(0, (*reader)->size()));
   ARROW_ASSIGN_OR_RAISE(DecodedLogEntry entry, DecodeLogEntry(name, bytes));
   return std::optional<DecodedLogEntry>(std::move(entry));
+}
+
+Result<bool> ShardLog::IsTorn(LogPosition position) {
+  ARROW_ASSIGN_OR_RAISE(const auto bytes, store_.Get(NameOf(position)));
+  return IsTornLogEntry(bytes);
+}
+
+std::string ShardLog::NameOf(LogPosition position) const {
+  return LogEntryName(table_, shard_, position);
 }
 
 Result<std::vector<LogPosition>> ShardLog::List() {

@@ -45,10 +45,16 @@ class ShardLog {
                  const std::vector<std::shared_ptr<arrow::RecordBatch>>& batches);
 
   // Puts a sentinel of `epoch` at the first free position from `from` on; returns where it landed.
-  Result<LogPosition> PutSentinel(Epoch epoch, LogPosition from);
+  // `passed_over`: see EncodeSentinel.
+  Result<LogPosition> PutSentinel(Epoch epoch, LogPosition from,
+                                  std::optional<LogPosition> passed_over = {});
 
   // Nothing when there is no entry at `position`.
   Result<std::optional<DecodedLogEntry>> Read(LogPosition position);
+
+  // See IsTornLogEntry.
+  Result<bool> IsTorn(LogPosition position);
+  std::string NameOf(LogPosition position) const;
 
   // All positions present, ascending.
   Result<std::vector<LogPosition>> List();

@@ -6,6 +6,7 @@
 
 #include "base/checksum.h"
 #include "base/sync_point.h"
+#include "memwal/claimed_epochs.h"
 #include "memwal/names.h"
 
 namespace sarissa::memwal {
@@ -47,15 +48,18 @@ Result<ShardManifest> DecodeShardManifest(const std::string& name, const arrow::
     return Error(ErrorKind::kCorrupt, "{}: holds version {} instead of {}", name,
                  manifest.version(), version);
   }
-  if (manifest.has_sarissa_checksum()) {
-    const size_t size = static_cast<size_t>(bytes.size());
-    const bool last =
-        size > kChecksumBytes && std::memcmp(bytes.data() + size - kChecksumBytes,
-                                             kChecksumTag.data(), kChecksumTag.size()) == 0;
-    if (!last || Crc32c({bytes.data(), size - kChecksumBytes}) != manifest.sarissa_checksum()) {
-      return Error(ErrorKind::kCorrupt, "{}: the checksum does not match", name);
-    }
-  }
+  // Told by the bytes, not by what was parsed: damage in a length can make another field swallow
+  // the checksum.
+  const size_t size = static_cast<size_t>(bytes.size());
+  const uint8_t* tail = bytes.data() + size - std::min(size, kChecksumBytes);
+  const bool checked =
+      size > kChecksumBytes && std::memcmp(tail, kChecksumTag.data(), kChecksumTag.size()) == 0;
+  uint32_t stored = 0;
+  for (size_t i = kChecksumBytes; checked && i-- > kChecksumTag.size();)
+    stored = stored << 8 | tail[i];
+  const bool intact = checked && Crc32c({bytes.data(), size - kChecksumBytes}) == stored;
+  if ((checked || manifest.has_sarissa_checksum()) && !intact)
+    return Error(ErrorKind::kCorrupt, "{}: the checksum does not match", name);
   return manifest;
 }
 
@@ -90,18 +94,34 @@ Result<ShardManifestVersion> ShardManifestStore::ListNewest() const {
 
 Result<std::optional<ShardManifest>> ShardManifestStore::ReadNewest(
     ShardManifestVersion known) const {
-  ShardManifestVersion newest = known;
-  if (newest.value() == 0) {
-    ARROW_ASSIGN_OR_RAISE(newest, ListNewest());
+  ARROW_ASSIGN_OR_RAISE(NewestShardManifest newest, FindNewest(known));
+  return std::move(newest.manifest);
+}
+
+Result<NewestShardManifest> ShardManifestStore::FindNewest(ShardManifestVersion known) const {
+  NewestShardManifest newest;
+  newest.taken = known;
+  if (newest.taken.value() == 0) {
+    ARROW_ASSIGN_OR_RAISE(newest.taken, ListNewest());
   }
   // A listing may lag behind; versions are dense, so probing forward finds what it missed.
   for (;;) {
-    ARROW_ASSIGN_OR_RAISE(const bool exists, Exists(newest.Next()));
+    ARROW_ASSIGN_OR_RAISE(const bool exists, Exists(newest.taken.Next()));
     if (!exists) break;
-    newest = newest.Next();
+    newest.taken = newest.taken.Next();
   }
-  if (newest.value() == 0) return std::optional<ShardManifest>();
-  return Read(newest);
+  for (uint64_t version = newest.taken.value(); version > 0; --version) {
+    const std::string name = ShardManifestName(table_, shard_, ShardManifestVersion(version));
+    auto bytes = store_.Get(name);
+    // Cleaned up: everything below is, too.
+    if (Is(bytes.status(), ErrorKind::kNotFound)) break;
+    ARROW_RETURN_NOT_OK(bytes.status());
+    if ((*bytes)->size() == 0) continue;
+    ARROW_ASSIGN_OR_RAISE(newest.manifest,
+                          DecodeShardManifest(name, **bytes, ShardManifestVersion(version)));
+    break;
+  }
+  return newest;
 }
 
 Status ShardManifestStore::Put(const ShardManifest& manifest) const {
@@ -134,13 +154,13 @@ Status ShardManifestStore::Put(const ShardManifest& manifest) const {
   return Status::OK();
 }
 
-Result<ShardManifest> ShardManifestStore::Claim() const {
+Result<ShardManifest> ShardManifestStore::Claim(uint64_t nonce) const {
   uint64_t target = 0;
   for (int round = 0; round < kCommitRounds; ++round) {
-    ARROW_ASSIGN_OR_RAISE(std::optional<ShardManifest> newest, ReadNewest());
+    ARROW_ASSIGN_OR_RAISE(NewestShardManifest newest, FindNewest());
     ShardManifest claim;
-    if (newest) {
-      claim = *std::move(newest);
+    if (newest.manifest) {
+      claim = *std::move(newest.manifest);
       if (claim.status() == ShardManifest::SEALED) {
         return Error(ErrorKind::kInvalid, "shard {} is sealed and takes no writer",
                      shard_.ToString());
@@ -153,8 +173,11 @@ Result<ShardManifest> ShardManifestStore::Claim() const {
       claim.mutable_shard_id()->set_uuid(shard_.bytes.data(), shard_.bytes.size());
       claim.set_current_generation(1);
     }
-    claim.set_version(claim.version() + 1);
-    claim.set_writer_epoch(claim.writer_epoch() + 1);
+    const uint64_t lost = newest.taken.value() - claim.version();
+    claim.set_version(newest.taken.Next().value());
+    claim.set_writer_epoch(claim.writer_epoch() + lost + 1);
+    claim.set_sarissa_nonce(nonce);
+    RecordClaimedEpoch(claim);
     target = claim.writer_epoch();
     const Status put = Put(claim);
     if (put.ok()) return claim;
@@ -168,10 +191,16 @@ Result<ShardManifest> ShardManifestStore::Commit(
     Epoch epoch, ShardManifestVersion known,
     const std::function<Status(ShardManifest&)>& change) const {
   for (int round = 0; round < kCommitRounds; ++round) {
-    ARROW_ASSIGN_OR_RAISE(std::optional<ShardManifest> newest, ReadNewest(known));
+    ARROW_ASSIGN_OR_RAISE(const NewestShardManifest found, FindNewest(known));
+    const std::optional<ShardManifest>& newest = found.manifest;
     if (!newest)
       return Error(ErrorKind::kNotFound, "shard {} of {} has no manifest any more",
                    shard_.ToString(), table_);
+    // It may have been another writer's claim; only a claim of our own may go past it.
+    if (found.taken.value() != newest->version()) {
+      return Error(ErrorKind::kCorrupt, "{}: the shard manifest has zero bytes",
+                   ShardManifestName(table_, shard_, found.taken));
+    }
     if (newest->writer_epoch() != epoch.value()) {
       return Error(ErrorKind::kFenced, "shard {}: epoch {} owns it, ours is {}", shard_.ToString(),
                    newest->writer_epoch(), epoch);

@@ -30,6 +30,16 @@ std::string EncodeShardManifest(const ShardManifest& manifest);
 Result<ShardManifest> DecodeShardManifest(const std::string& name, const arrow::Buffer& bytes,
                                           ShardManifestVersion version);
 
+// The newest state of a shard that can be read, and what lies above it.
+struct NewestShardManifest {
+  // Nothing when the shard has no manifest, or none but zero-byte ones.
+  std::optional<ShardManifest> manifest;
+  // The highest version that is taken. Above manifest's version only by objects of zero bytes: what
+  // power loss leaves of a manifest that was never synced (other software does not). Whether that
+  // lost anything is for the log to say.
+  ShardManifestVersion taken;
+};
+
 // The manifests of one shard. Thread safe (stateless besides its names); calls block on the store.
 class ShardManifestStore {
  public:
@@ -38,7 +48,9 @@ class ShardManifestStore {
 
   // The newest manifest, or nothing when the shard has none. `known` is a version that exists for
   // sure (0 = none known): the search starts there instead of listing.
+  // Zero-byte manifests above the newest whole one are passed over; any other damage is kCorrupt.
   Result<std::optional<ShardManifest>> ReadNewest(ShardManifestVersion known = {}) const;
+  Result<NewestShardManifest> FindNewest(ShardManifestVersion known = {}) const;
   Result<std::optional<ShardManifest>> Read(ShardManifestVersion version) const;
   Result<bool> Exists(ShardManifestVersion version) const;
 
@@ -46,10 +58,12 @@ class ShardManifestStore {
   // lost is settled by reading the version back. The hint follows, best effort.
   Status Put(const ShardManifest& manifest) const;
 
-  // Claims the shard: the newest manifest with the epoch raised by one, or version 1 with epoch 1.
-  // kFenced when another writer claims at the same time and wins, kInvalid when the shard is
-  // sealed.
-  Result<ShardManifest> Claim() const;
+  // Claims the shard: the newest manifest with the epoch raised by one (and by one more for each
+  // zero-byte version above it, which may have been a claim), or version 1 with epoch 1. `nonce` is
+  // random: two claims that are otherwise equal must not be taken for each other after a lost
+  // answer. kFenced when another writer claims at the same time and wins, kInvalid when the shard
+  // is sealed.
+  Result<ShardManifest> Claim(uint64_t nonce) const;
 
   // Commits the successor of the newest manifest that `change` makes of it, as long as the stored
   // epoch is `epoch`: kFenced otherwise. `change` edits everything but version and epoch.

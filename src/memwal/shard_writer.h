@@ -4,14 +4,14 @@
 // States
 //   kActive   appends are accepted. Entered by Open.
 //   kFenced   a higher epoch owns the shard. Entered by the log task or the flush task; nothing
-//   leaves it. Never
-//             acknowledges, serves nothing of its own (View has no memtables: the new owner's state
-//             counts).
+//             leaves it. Never acknowledges, serves nothing of its own (View has no memtables: the
+//             new owner's state counts).
 //   kFailed   the log may be lost (an append whose outcome stays unknown) or a flush failed for
-//   good. Entered by either task;
-//             only a reopen heals. Rows that are in the log stay readable.
+//             good. Entered by either task; only a reopen heals. Rows that are in the log stay
+//             readable.
 //   kClosing  Close was called: no new appends, queued ones finish, everything is flushed. From
-//   kActive only. kClosed   the end of kClosing.
+//             kActive only.
+//   kClosed   the end of kClosing.
 //
 // The way of a row: Append queues it; when no log task runs, one starts at once, takes what is
 // queued (up to kGroupBytes), writes one log entry, re-reads the epoch, inserts into the memtable,
@@ -26,6 +26,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,9 @@ struct ShardOptions {
   env::Duration flush_retry_delay = std::chrono::milliseconds(200);
   env::Duration flush_retry_delay_max = std::chrono::seconds(5);
   env::Duration flush_fail_deadline = std::chrono::seconds(60);
+  // The epoch of a writer of this process that was closed cleanly: while the manifest still shows
+  // it, the claim goes on without a new epoch and without a sentinel; a higher one is kFenced.
+  std::optional<Epoch> continue_epoch;
 };
 
 enum class CloseMode {
@@ -88,8 +92,30 @@ struct ShardView {
 };
 
 struct CloseReport {
-  // Rows that are durable only in the log because their flush failed; empty after a clean close.
+  // Generations whose rows are durable only in the log; empty after a clean close.
   std::vector<Generation> only_in_log;
+  // Why they are: the fence, the failure, or kDeadline with the trouble of the flush. OK after a
+  // clean close and after kDiscard.
+  Status cause;
+};
+
+// What an operator wants to know of a shard.
+struct ShardHealth {
+  WriterState state = WriterState::kActive;
+  Status cause;                 // of kFenced and kFailed
+  Status flush_trouble;         // set while the oldest frozen memtable's flush keeps failing
+  uint64_t flush_failures = 0;  // failed attempts since the last flush that landed
+  uint64_t frozen_generations = 0;
+  int64_t unflushed_bytes = 0;  // memory of frozen and active memtables
+};
+
+// What the open found.
+struct RecoveryReport {
+  uint64_t replayed_entries = 0;
+  uint64_t replayed_rows = 0;
+  // A last entry that ends before its stream does: a write that was never acknowledged. It stays
+  // where it is and is passed over.
+  std::optional<LogPosition> torn_entry;
 };
 
 class ShardWriter : public std::enable_shared_from_this<ShardWriter> {
@@ -116,14 +142,16 @@ class ShardWriter : public std::enable_shared_from_this<ShardWriter> {
   Status status() const;
   // Age reference of the oldest row that is in no generation.
   std::optional<env::MonotonicTime> oldest_unflushed() const;
-  // Set while the oldest frozen memtable's flush keeps failing.
-  Status flush_trouble() const;
+  ShardHealth Health() const;
+  const RecoveryReport& recovery() const { return recovery_; }
   Epoch epoch() const { return epoch_; }
   const ShardId& shard() const { return options_.shard; }
 
   // Finishes queued appends, flushes everything (kFlush). Completes with the report, also when the
-  // flush failed. After it no task of this writer touches the store.
-  env::Future<CloseReport> Close(CloseMode mode = CloseMode::kFlush);
+  // flush failed. After it no task of this writer touches the store, except when `deadline` (0 =
+  // none but the flush's own) ended the wait: then a call that hangs in the store may still end
+  // later.
+  env::Future<CloseReport> Close(CloseMode mode = CloseMode::kFlush, env::Duration deadline = {});
 
  private:
   struct QueuedAppend {
@@ -143,22 +171,24 @@ class ShardWriter : public std::enable_shared_from_this<ShardWriter> {
 
   // --- recovery.cc
   Status Recover();
+  Status TakeClaim(const NewestShardManifest& found);
   Status Replay(LogPosition first, LogPosition end);
   Status ReplayEntry(LogPosition position, DecodedLogEntry entry, std::optional<Generation>& mark);
   Status FlushDuringReplay();
-  Result<LogPosition> FirstFreePosition();
 
-  // --- log task: at most one at a time, on the storage executor
+  // --- log_task.cc: at most one at a time, on the storage executor
   void StartLogTask();  // lock held
   void RunLogTask();
   void AttemptGroup(const std::shared_ptr<Group>& group);
+  void Acknowledge(const std::shared_ptr<Group>& group);
   void RetryGroup(const std::shared_ptr<Group>& group, const Status& cause);
   Status CheckStillOwner();
+  void ReleaseGroup(const Group& group);  // lock held
   void FinishGroup(const std::shared_ptr<Group>& group);
   void FailGroup(const std::shared_ptr<Group>& group, const Status& error);
   std::shared_ptr<Group> TakeGroup();  // lock held
 
-  // --- flush task: at most one at a time, on the storage executor
+  // --- flush_task.cc: at most one at a time, on the storage executor
   void StartFlushTask();  // lock held
   void RunFlushTask();
   void RetryFlush(const Status& cause);
@@ -170,12 +200,20 @@ class ShardWriter : public std::enable_shared_from_this<ShardWriter> {
   void Fail(const Status& cause);
   bool AcceptsLocked() const;
   void FinishCloseIfIdle();
+  void EndCloseAtDeadline();
+  CloseReport MakeCloseReport();  // lock held
 
   const ShardOptions options_;
   const int key_column_;
   ShardManifestStore manifests_;
   ShardLog log_;
   Epoch epoch_;
+  RecoveryReport recovery_;
+  std::set<LogPosition> passed_over_;  // torn entries that lost nothing; used by the replay
+  env::Counter& log_retries_;
+  env::Counter& flush_failures_total_;
+  env::Counter& fenced_writers_;
+  env::Counter& failed_writers_;
 
   mutable std::mutex mutex_;
   WriterState state_ = WriterState::kActive;
@@ -188,7 +226,7 @@ class ShardWriter : public std::enable_shared_from_this<ShardWriter> {
   int active_groups_in_flight_ = 0;
   std::deque<Frozen> frozen_;  // oldest first
   bool flush_task_running_ = false;
-  int flush_failures_ = 0;
+  uint64_t flush_failures_ = 0;
   std::optional<env::MonotonicTime> flush_failing_since_;
   Status flush_trouble_;
   bool discard_ = false;  // closing without a flush

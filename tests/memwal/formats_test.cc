@@ -143,8 +143,8 @@ class ShardManifestStoreTest : public ::testing::Test {
 
 TEST_F(ShardManifestStoreTest, ClaimsRaiseTheEpochByOne) {
   EXPECT_FALSE(manifests_.ReadNewest().ValueOrDie());
-  EXPECT_EQ(manifests_.Claim().ValueOrDie().writer_epoch(), 1u);
-  EXPECT_EQ(manifests_.Claim().ValueOrDie().writer_epoch(), 2u);
+  EXPECT_EQ(manifests_.Claim(7).ValueOrDie().writer_epoch(), 1u);
+  EXPECT_EQ(manifests_.Claim(7).ValueOrDie().writer_epoch(), 2u);
   EXPECT_EQ(manifests_.ReadNewest().ValueOrDie()->version(), 2u);
 }
 
@@ -154,7 +154,7 @@ TEST_F(ShardManifestStoreTest, ASealedShardTakesNoWriter) {
   sealed.set_writer_epoch(1);
   sealed.set_status(ShardManifest::SEALED);
   ASSERT_TRUE(manifests_.Put(sealed).ok());
-  EXPECT_TRUE(Is(manifests_.Claim().status(), ErrorKind::kInvalid));
+  EXPECT_TRUE(Is(manifests_.Claim(7).status(), ErrorKind::kInvalid));
   EXPECT_EQ(manifests_.ReadNewest().ValueOrDie()->version(), 1u);
 }
 
@@ -170,14 +170,14 @@ TEST_F(ShardManifestStoreTest, AVersionIsWrittenOnce) {
 }
 
 TEST_F(ShardManifestStoreTest, AForeignEpochMayNotCommit) {
-  ASSERT_TRUE(manifests_.Claim().ok());
-  ASSERT_TRUE(manifests_.Claim().ok());
+  ASSERT_TRUE(manifests_.Claim(7).ok());
+  ASSERT_TRUE(manifests_.Claim(7).ok());
   const auto commit = manifests_.Commit(Epoch(1), {}, [](ShardManifest&) { return Status::OK(); });
   EXPECT_TRUE(Is(commit.status(), ErrorKind::kFenced));
 }
 
 TEST_F(ShardManifestStoreTest, NoHintHidesTheNewestVersion) {
-  for (int i = 0; i < 5; ++i) ASSERT_TRUE(manifests_.Claim().ok());
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(manifests_.Claim(7).ok());
   const std::string hint = ShardManifestHintName("t", shard_);
   for (const std::string_view text : {R"({"version":1})", R"({"version":57})", "garbage", ""}) {
     ASSERT_TRUE(store_
