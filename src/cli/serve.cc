@@ -68,6 +68,7 @@ Result<engine::CatalogOptions> CatalogOptionsFor(const ServeOptions& options) {
   result.instance_id = options.instance_id;
   result.flush_interval = std::chrono::seconds(options.flush_interval_secs);
   result.flush_fail_deadline = std::chrono::seconds(options.flush_fail_deadline_secs);
+  result.flush_wait = result.flush_fail_deadline + std::chrono::seconds(30);
   result.memtable_bytes = static_cast<int64_t>(options.memtable_bytes);
   return result;
 }

@@ -77,6 +77,10 @@ void ServeFlags::AddStorage(CLI::App& app) {
          "Over it callers get 503")
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
+  app.add_option("--memory-wait-secs", options_.memory_wait_secs,
+                 "How long a request waits for memory before it gets 503")
+      ->check(CLI::Range(uint64_t{0}, uint64_t{86400}))
+      ->capture_default_str();
   app.add_option("--log-sync", options_.log_sync,
                  "always: an acknowledged row survives power loss. none: for scratch data")
       ->check(CLI::IsMember({"always", "none"}))
@@ -132,6 +136,7 @@ void ServeFlags::Finish() {
   if (options_.instance_id.empty()) options_.instance_id = Variable("HOSTNAME");
   if (options_.instance_id.empty()) options_.instance_id = "default";
   options_.http.body_idle_timeout = std::chrono::seconds(options_.body_idle_timeout_secs);
+  options_.http.memory_wait = std::chrono::seconds(options_.memory_wait_secs);
   options_.http.write_stall_timeout = std::chrono::seconds(options_.response_idle_secs);
   options_.without_effect.clear();
   for (const CLI::Option* option : ignored_) {

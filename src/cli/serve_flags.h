@@ -18,6 +18,7 @@ struct ServeOptions {
   std::string instance_id;
   std::string log_level = "info";
   std::string log_sync = "always";
+  uint64_t memory_wait_secs = 5;
   uint64_t memory_limit = 0;  // 0 = half of what the process may use
   int storage_threads = 16;
   int cpu_threads = 0;  // 0 = one per core

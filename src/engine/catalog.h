@@ -42,12 +42,31 @@ struct CatalogOptions {
   int64_t memtable_rows = 100'000;
   // A flush that keeps failing makes the shard failed after this.
   env::Duration flush_fail_deadline = std::chrono::seconds(60);
+  // How long a caller of Flush waits at most; longer than the deadline above, so that it learns
+  // what became of the flush.
+  env::Duration flush_wait = std::chrono::seconds(90);
 };
 
 struct TableInfo {
   std::string name;
   std::string uri;
   int64_t created_at_ms = 0;
+};
+
+// A shard that needs an operator's eye.
+struct ShardTrouble {
+  enum class Kind { kRetrying, kFailed, kFenced };
+  std::string table;
+  Kind kind = Kind::kRetrying;
+  Status cause;
+};
+
+struct CatalogHealth {
+  std::vector<ShardTrouble> troubles;  // by table name
+  uint64_t retrying = 0;
+  uint64_t failed = 0;
+  uint64_t fenced = 0;
+  int64_t unflushed_bytes = 0;  // memory of all memtables
 };
 
 class Catalog {
@@ -72,6 +91,15 @@ class Catalog {
 
   virtual std::string UriOf(const std::string& name) const = 0;
   virtual uint64_t open_tables() const = 0;
+
+  // Of the open tables.
+  virtual CatalogHealth Health() const = 0;
+
+  // Drains the table's writer and drops the handle; the next Find opens it again. A fenced writer
+  // is remembered as such, a cleanly closed one goes on under its epoch, a failed one is claimed
+  // anew and so healed. kFailedWriter, and the table stays open, when a drain that could still
+  // succeed did not end within `deadline`. Nothing to do for a table that is not open.
+  virtual Status Evict(const std::string& name, env::Duration deadline) = 0;
 
   // Seals and flushes every open table and stops; after it every call fails with kCancelled. The
   // result names the tables whose rows are only in the log.

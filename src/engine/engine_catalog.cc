@@ -16,6 +16,8 @@ constexpr env::Duration kSweepPeriod = std::chrono::seconds(1);
 constexpr env::Duration kOpenTimeout = std::chrono::seconds(120);
 // How long a delete waits for appends that are on their way.
 constexpr env::Duration kQuiesceTimeout = std::chrono::seconds(60);
+// A writer's close ends by its own deadline; only a wedged executor needs this one.
+constexpr env::Duration kCloseGrace = std::chrono::seconds(2);
 
 class EngineCatalog final : public Catalog, public std::enable_shared_from_this<EngineCatalog> {
  public:
@@ -41,7 +43,8 @@ class EngineCatalog final : public Catalog, public std::enable_shared_from_this<
     // Files without a registry row: an earlier create stopped half way, or other software made the
     // table. It is adopted.
     if (!made.ok() && !Is(made.status(), ErrorKind::kAlreadyExists)) return made.status();
-    ARROW_ASSIGN_OR_RAISE(auto table, EngineTable::Open(store_, env_, options_, name, path));
+    ARROW_ASSIGN_OR_RAISE(auto table,
+                          EngineTable::Open(store_, env_, options_, claims_, name, path));
     const auto now = env_.clock->WallNow().time_since_epoch();
     ARROW_RETURN_NOT_OK(registry_->Add(
         {name, UriOf(name), std::chrono::duration_cast<std::chrono::milliseconds>(now).count()}));
@@ -66,7 +69,7 @@ class EngineCatalog final : public Catalog, public std::enable_shared_from_this<
     }
     ARROW_ASSIGN_OR_RAISE(const auto registered, registry_->Find(name));
     if (!registered) return Error(ErrorKind::kNotFound, "store '{}' does not exist", name);
-    auto table = EngineTable::Open(store_, env_, options_, name, PathOf(name));
+    auto table = EngineTable::Open(store_, env_, options_, claims_, name, PathOf(name));
     if (!table.ok()) {
       // A registered store whose files are missing is damage, not an unknown name.
       if (Is(table.status(), ErrorKind::kNotFound))
@@ -106,6 +109,7 @@ class EngineCatalog final : public Catalog, public std::enable_shared_from_this<
         return Annotate(stopped.status(), "the writer of store '" + name + "' does not stop");
     }
     ARROW_RETURN_NOT_OK(store_.DeletePrefix(PathOf(name) + "/"));
+    claims_->Forget(PathOf(name));
     return registry_->Remove(name);
   }
 
@@ -118,6 +122,54 @@ class EngineCatalog final : public Catalog, public std::enable_shared_from_this<
     return tables_.size();
   }
 
+  CatalogHealth Health() const override {
+    CatalogHealth health;
+    for (const auto& table : OpenTables()) {
+      const auto shard = table->Health();
+      if (!shard) continue;
+      health.unflushed_bytes += shard->unflushed_bytes;
+      ShardTrouble trouble{table->name(), ShardTrouble::Kind::kRetrying, shard->cause};
+      if (shard->state == memwal::WriterState::kFenced) {
+        trouble.kind = ShardTrouble::Kind::kFenced;
+        ++health.fenced;
+      } else if (shard->state == memwal::WriterState::kFailed) {
+        trouble.kind = ShardTrouble::Kind::kFailed;
+        ++health.failed;
+      } else if (!shard->flush_trouble.ok()) {
+        trouble.cause = shard->flush_trouble;
+        ++health.retrying;
+      } else {
+        continue;
+      }
+      health.troubles.push_back(std::move(trouble));
+    }
+    std::sort(health.troubles.begin(), health.troubles.end(),
+              [](const auto& a, const auto& b) { return a.table < b.table; });
+    return health;
+  }
+
+  Status Evict(const std::string& name, env::Duration deadline) override {
+    ARROW_ASSIGN_OR_RAISE(const auto turn, TakeTurn(name));
+    std::shared_ptr<EngineTable> table;
+    {
+      const std::scoped_lock lock(mutex_);
+      const auto found = tables_.find(name);
+      if (found == tables_.end()) return Status::OK();
+      table = found->second.table;
+    }
+    const auto report =
+        table->Close(memwal::CloseMode::kFlush, deadline).Wait(deadline + kCloseGrace);
+    const Status cause = report.ok() ? report->cause : report.status();
+    if (Is(cause, ErrorKind::kDeadline)) {
+      return Error(ErrorKind::kFailedWriter, "store '{}' does not drain: {}", name,
+                   cause.message());
+    }
+    table->RememberClaim();
+    const std::scoped_lock lock(mutex_);
+    tables_.erase(name);
+    return Status::OK();
+  }
+
   Status Close(env::Duration deadline) override {
     std::vector<std::shared_ptr<EngineTable>> tables;
     {
@@ -127,14 +179,16 @@ class EngineCatalog final : public Catalog, public std::enable_shared_from_this<
       for (const auto& [name, open] : tables_) tables.push_back(open.table);
     }
     std::vector<env::Future<memwal::CloseReport>> closing;
-    for (const auto& table : tables) closing.push_back(table->Close(memwal::CloseMode::kFlush));
-    const env::MonotonicTime end = env_.clock->Now() + deadline;
+    for (const auto& table : tables)
+      closing.push_back(table->Close(memwal::CloseMode::kFlush, deadline));
+    const env::MonotonicTime end = env_.clock->Now() + deadline + kCloseGrace;
     std::string unflushed;
     for (size_t i = 0; i < tables.size(); ++i) {
       const env::Duration left = std::max(env::Duration(0), end - env_.clock->Now());
       const auto report = closing[i].Wait(left);
       if (report.ok() && report->only_in_log.empty()) continue;
-      unflushed += fmt::format("{}{}", unflushed.empty() ? "" : ", ", tables[i]->name());
+      unflushed += fmt::format("{}{}{}", unflushed.empty() ? "" : ", ", tables[i]->name(),
+                               OnlyInLog(report));
     }
     const std::scoped_lock lock(mutex_);
     tables_.clear();
@@ -150,6 +204,24 @@ class EngineCatalog final : public Catalog, public std::enable_shared_from_this<
   // Create, first open and delete of one name take turns; held across I/O, the only thing that is
   // (S11). The turn ends when the object dies.
   using Turn = std::shared_ptr<void>;
+
+  // " (generations 3 4: why)"
+  static std::string OnlyInLog(const Result<memwal::CloseReport>& report) {
+    if (!report.ok()) return fmt::format(" ({})", report.status().message());
+    std::string generations;
+    for (const Generation generation : report->only_in_log)
+      generations += fmt::format(" {}", generation);
+    return fmt::format(" (generations{}{}{})", generations, report->cause.ok() ? "" : ": ",
+                       report->cause.ok() ? "" : report->cause.message());
+  }
+
+  std::vector<std::shared_ptr<EngineTable>> OpenTables() const {
+    const std::scoped_lock lock(mutex_);
+    std::vector<std::shared_ptr<EngineTable>> tables;
+    tables.reserve(tables_.size());
+    for (const auto& [name, open] : tables_) tables.push_back(open.table);
+    return tables;
+  }
 
   static Status Closed() { return Error(ErrorKind::kCancelled, "the server is shutting down"); }
 
@@ -205,22 +277,36 @@ class EngineCatalog final : public Catalog, public std::enable_shared_from_this<
   // Memtables are the part of the budget that a flush gives back.
   bool UnderMemoryPressure() const {
     const int64_t limit = env_.budget->limit();
-    return limit > 0 && env_.budget->used() > limit / 10 * 7;
+    return limit > 0 && (env_.budget->waiting() > 0 || env_.budget->used() > limit / 10 * 7);
+  }
+
+  // The largest first, until what they give back is enough: a store that holds much and gets no
+  // writes would never seal itself.
+  void RelieveMemory(const std::vector<std::shared_ptr<EngineTable>>& tables) {
+    std::vector<std::pair<int64_t, EngineTable*>> holders;
+    for (const auto& table : tables) {
+      const auto health = table->Health();
+      if (health && health->unflushed_bytes > 0)
+        holders.emplace_back(health->unflushed_bytes, table.get());
+    }
+    std::stable_sort(holders.begin(), holders.end(),
+                     [](const auto& a, const auto& b) { return a.first > b.first; });
+    int64_t excess = env_.budget->used() - env_.budget->limit() / 2;
+    for (const auto& [bytes, table] : holders) {
+      if (excess <= 0) break;
+      table->SealForAge();
+      excess -= bytes;
+    }
   }
 
   void Sweep() {
-    std::vector<std::shared_ptr<EngineTable>> tables;
-    {
-      const std::scoped_lock lock(mutex_);
-      for (const auto& [name, open] : tables_) tables.push_back(open.table);
-    }
+    const std::vector<std::shared_ptr<EngineTable>> tables = OpenTables();
     const env::MonotonicTime now = env_.clock->Now();
     const bool by_age = options_->flush_interval.count() > 0;
-    const bool pressure = UnderMemoryPressure();
+    if (UnderMemoryPressure()) RelieveMemory(tables);
     for (const auto& table : tables) {
       const auto oldest = table->oldest_unflushed();
-      if (oldest && (pressure || (by_age && now - *oldest >= options_->flush_interval)))
-        table->SealForAge();
+      if (oldest && by_age && now - *oldest >= options_->flush_interval) table->SealForAge();
     }
     ScheduleSweep();
   }
@@ -229,6 +315,7 @@ class EngineCatalog final : public Catalog, public std::enable_shared_from_this<
   const env::Env& env_;
   const std::shared_ptr<const CatalogOptions> options_;
   const std::unique_ptr<Registry> registry_;
+  const std::shared_ptr<ClaimLedger> claims_ = std::make_shared<ClaimLedger>();
 
   // Before a table's lock in the lock order; not held across I/O.
   mutable std::mutex mutex_;

@@ -25,20 +25,22 @@ struct EngineTable::PendingAppend {
 };
 
 EngineTable::EngineTable(object_store::ObjectStore& store, const env::Env& env,
-                         std::shared_ptr<const CatalogOptions> options, std::string name,
-                         std::string path)
+                         std::shared_ptr<const CatalogOptions> options,
+                         std::shared_ptr<ClaimLedger> claims, std::string name, std::string path)
     : store_(store),
       env_(env),
       options_(std::move(options)),
+      claims_(std::move(claims)),
       name_(std::move(name)),
       path_(std::move(path)),
       shard_(ShardId::FromName(options_->instance_id)) {}
 
 Result<std::shared_ptr<EngineTable>> EngineTable::Open(
     object_store::ObjectStore& store, const env::Env& env,
-    std::shared_ptr<const CatalogOptions> options, const std::string& name,
-    const std::string& path) {
-  std::shared_ptr<EngineTable> table(new EngineTable(store, env, std::move(options), name, path));
+    std::shared_ptr<const CatalogOptions> options, std::shared_ptr<ClaimLedger> claims,
+    const std::string& name, const std::string& path) {
+  std::shared_ptr<EngineTable> table(
+      new EngineTable(store, env, std::move(options), std::move(claims), name, path));
   ARROW_RETURN_NOT_OK(table->OpenTable());
   return table;
 }
@@ -59,6 +61,8 @@ Status EngineTable::OpenTable() {
   if (!memwal::HasMemWalIndex(*base_)) {
     ARROW_ASSIGN_OR_RAISE(base_, memwal::InitializeMemWal(base_, env_));
   }
+  // The new owner's rows are read from disk, as any other server does.
+  if (!claims_->Recall(path_).fenced.ok()) return Status::OK();
   ARROW_ASSIGN_OR_RAISE(const bool unflushed, LogHasUnflushedRows());
   if (!unflushed) return Status::OK();
   return EnsureWriter()
@@ -126,7 +130,13 @@ env::Future<std::shared_ptr<memwal::ShardWriter>> EngineTable::EnsureWriter() {
   shard.memtable_bytes = options_->memtable_bytes;
   shard.memtable_rows = options_->memtable_rows;
   shard.flush_fail_deadline = options_->flush_fail_deadline;
-  auto writer = memwal::ShardWriter::Open(std::move(shard));
+  const ClaimLedger::Entry known = claims_->Recall(path_);
+  shard.continue_epoch = known.closed_cleanly;
+  auto writer = known.fenced.ok() ? memwal::ShardWriter::Open(std::move(shard))
+                                  : Result<std::shared_ptr<memwal::ShardWriter>>(known.fenced);
+  // Whoever lost the claim does not try again: the two would fence each other in turns.
+  if (Is(writer.status(), ErrorKind::kFenced)) claims_->Fenced(path_, writer.status());
+  if (writer.ok()) claims_->Forget(path_);
   if (!writer.ok()) writer = Annotate(writer.status(), "table " + name_);
   {
     const std::scoped_lock lock(mutex_);
@@ -239,49 +249,52 @@ Status EngineTable::LoadStoredDictionaries() {
   return Status::OK();
 }
 
+std::shared_ptr<memwal::ShardWriter> EngineTable::writer() const {
+  const std::scoped_lock lock(mutex_);
+  return writer_;
+}
+
 env::Future<FlushReport> EngineTable::Flush() {
-  std::shared_ptr<memwal::ShardWriter> writer;
-  {
-    const std::scoped_lock lock(mutex_);
-    writer = writer_;
-  }
+  const auto writer = this->writer();
   if (writer == nullptr) return env::Future<FlushReport>::Ready(FlushReport{});
   const memwal::SealFence fence = writer->Seal();
   auto promise = std::make_shared<env::Promise<FlushReport>>();
   env::Future<FlushReport> future = promise->future();
   fence.Wait(*env_.storage)
-      .Then(*env_.storage, [promise, sealed = fence.sealed_generation()](
+      .WithDeadline(*env_.storage, options_->flush_wait, "the flush of table " + name_)
+      .Then(*env_.storage, [promise, writer, sealed = fence.sealed_generation()](
                                const Result<memwal::FlushOutcome>& outcome) {
-        if (!outcome.ok()) return promise->Set(outcome.status());
-        FlushReport report;
-        report.sealed_generation = sealed;
-        if (sealed) report.rows = outcome->rows;
-        promise->Set(report);
+        if (!outcome.ok()) {
+          const Status trouble = writer->Health().flush_trouble;
+          const bool late = Is(outcome.status(), ErrorKind::kDeadline) && !trouble.ok();
+          return promise->Set(late ? Error(ErrorKind::kDeadline, "{}; it is being retried: {}",
+                                           outcome.status().message(), trouble.message())
+                                   : outcome.status());
+        }
+        promise->Set(FlushReport{sealed, outcome->rows});
       });
   return future;
 }
 
 std::optional<env::MonotonicTime> EngineTable::oldest_unflushed() const {
-  std::shared_ptr<memwal::ShardWriter> writer;
-  {
-    const std::scoped_lock lock(mutex_);
-    writer = writer_;
-  }
+  const auto writer = this->writer();
   return writer == nullptr ? std::nullopt : writer->oldest_unflushed();
 }
 
-void EngineTable::SealForAge() {
-  std::shared_ptr<memwal::ShardWriter> writer;
-  {
-    const std::scoped_lock lock(mutex_);
-    writer = writer_;
-  }
-  // Nobody waits here: what becomes of the flush shows in the writer's state, in fences and in
-  // health.
-  if (writer != nullptr) (void)writer->Seal();
+std::optional<memwal::ShardHealth> EngineTable::Health() const {
+  const auto writer = this->writer();
+  if (writer == nullptr) return std::nullopt;
+  return writer->Health();
 }
 
-env::Future<memwal::CloseReport> EngineTable::Close(memwal::CloseMode mode) {
+void EngineTable::SealForAge() {
+  // Nobody waits here: what becomes of the flush shows in the writer's state, in fences and in
+  // health.
+  if (const auto writer = this->writer(); writer != nullptr) (void)writer->Seal();
+}
+
+env::Future<memwal::CloseReport> EngineTable::Close(memwal::CloseMode mode,
+                                                    env::Duration deadline) {
   std::shared_ptr<memwal::ShardWriter> writer;
   {
     const std::scoped_lock lock(mutex_);
@@ -289,7 +302,17 @@ env::Future<memwal::CloseReport> EngineTable::Close(memwal::CloseMode mode) {
     writer = writer_;
   }
   if (writer == nullptr) return env::Future<memwal::CloseReport>::Ready(memwal::CloseReport{});
-  return writer->Close(mode);
+  return writer->Close(mode, deadline);
+}
+
+void EngineTable::RememberClaim() const {
+  const auto writer = this->writer();
+  if (writer == nullptr) return;
+  if (writer->state() == memwal::WriterState::kFenced)
+    return claims_->Fenced(path_, writer->status());
+  if (writer->state() == memwal::WriterState::kClosed)
+    return claims_->ClosedCleanly(path_, writer->epoch());
+  claims_->Forget(path_);
 }
 
 Result<std::vector<ShardId>> EngineTable::ListShards() {

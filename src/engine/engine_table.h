@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/catalog.h"
+#include "engine/claim_ledger.h"
 #include "engine/dictionary_limit.h"
 #include "engine/snapshot.h"
 #include "engine/table.h"
@@ -26,6 +27,7 @@ class EngineTable final : public Table, public std::enable_shared_from_this<Engi
   static Result<std::shared_ptr<EngineTable>> Open(object_store::ObjectStore& store,
                                                    const env::Env& env,
                                                    std::shared_ptr<const CatalogOptions> options,
+                                                   std::shared_ptr<ClaimLedger> claims,
                                                    const std::string& name,
                                                    const std::string& path);
 
@@ -45,8 +47,12 @@ class EngineTable final : public Table, public std::enable_shared_from_this<Engi
   std::optional<env::MonotonicTime> oldest_unflushed() const;
   // Seals without waiting.
   void SealForAge();
+  // Of the writer; nothing while no writer is open.
+  std::optional<memwal::ShardHealth> Health() const;
   // Stops the writer; see ShardWriter::Close. Appends are refused from here on.
-  env::Future<memwal::CloseReport> Close(memwal::CloseMode mode);
+  env::Future<memwal::CloseReport> Close(memwal::CloseMode mode, env::Duration deadline = {});
+  // After Close: tells the ledger what the next opener of this table needs to know.
+  void RememberClaim() const;
 
  private:
   struct ForeignShard {
@@ -60,11 +66,13 @@ class EngineTable final : public Table, public std::enable_shared_from_this<Engi
   };
 
   EngineTable(object_store::ObjectStore& store, const env::Env& env,
-              std::shared_ptr<const CatalogOptions> options, std::string name, std::string path);
+              std::shared_ptr<const CatalogOptions> options, std::shared_ptr<ClaimLedger> claims,
+              std::string name, std::string path);
 
   Status OpenTable();
   Status CheckSchema() const;
   Result<bool> LogHasUnflushedRows();
+  std::shared_ptr<memwal::ShardWriter> writer() const;
   // The writer, opened by the first caller (inline, it blocks on the store) and awaited by the
   // others.
   env::Future<std::shared_ptr<memwal::ShardWriter>> EnsureWriter();
@@ -93,6 +101,7 @@ class EngineTable final : public Table, public std::enable_shared_from_this<Engi
   object_store::ObjectStore& store_;
   const env::Env& env_;
   const std::shared_ptr<const CatalogOptions> options_;
+  const std::shared_ptr<ClaimLedger> claims_;
   const std::string name_;
   const std::string path_;
   const ShardId shard_;

@@ -12,9 +12,11 @@ std::string_view KeyAt(const arrow::Array& column, int64_t row) {
 Result<std::shared_ptr<GenerationReader>> GenerationReader::Open(const lance::TableContext& context,
                                                                  const std::string& folder,
                                                                  std::string key_column) {
-  ARROW_ASSIGN_OR_RAISE(auto table, lance::Table::Open(context, folder));
+  ARROW_ASSIGN_OR_RAISE(auto store, object_store::VerifiedStore::Open(*context.store, folder + "/",
+                                                                      *context.env->metrics));
+  ARROW_ASSIGN_OR_RAISE(auto table, lance::Table::Open({store.get(), context.env}, folder));
   return std::shared_ptr<GenerationReader>(
-      new GenerationReader(std::move(table), std::move(key_column)));
+      new GenerationReader(std::move(store), std::move(table), std::move(key_column)));
 }
 
 Result<std::shared_ptr<const GenerationKeys>> GenerationReader::Keys() {

@@ -1,5 +1,8 @@
 // One generation of one shard, opened for reading: its rows, its keys, its bloom filter. Immutable
 // and thread safe; cached by the table handle while the shard manifest names it.
+//
+// Everything is read through the checksums that the flush left beside the files, where it did:
+// kCorrupt names the file and the place.
 #pragma once
 
 #include <arrow/array.h>
@@ -15,6 +18,7 @@
 #include "base/strong_type.h"
 #include "base/uuid.h"
 #include "lance/table/table.h"
+#include "object_store/verified_store.h"
 
 namespace sarissa::engine {
 
@@ -26,7 +30,8 @@ struct GenerationKeys {
 
 class GenerationReader {
  public:
-  // `folder` is the generation's path. Opens the table, reads no rows.
+  // `folder` is the generation's path. Opens the table, reads no rows. What `context` points at
+  // outlives the reader.
   static Result<std::shared_ptr<GenerationReader>> Open(const lance::TableContext& context,
                                                         const std::string& folder,
                                                         std::string key_column);
@@ -36,9 +41,11 @@ class GenerationReader {
   Result<std::shared_ptr<const GenerationKeys>> Keys();
 
  private:
-  GenerationReader(std::shared_ptr<lance::Table> table, std::string key_column)
-      : table_(std::move(table)), key_column_(std::move(key_column)) {}
+  GenerationReader(std::unique_ptr<object_store::VerifiedStore> store,
+                   std::shared_ptr<lance::Table> table, std::string key_column)
+      : store_(std::move(store)), table_(std::move(table)), key_column_(std::move(key_column)) {}
 
+  const std::unique_ptr<object_store::VerifiedStore> store_;  // outlives the table
   const std::shared_ptr<lance::Table> table_;
   const std::string key_column_;
   std::mutex mutex_;  // leaf; guards keys_ only, never held while reading

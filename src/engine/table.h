@@ -37,7 +37,8 @@ struct AppendReceipt {
 struct FlushReport {
   // What this flush sealed; empty when nothing was waiting in the active memtable.
   std::optional<Generation> sealed_generation;
-  uint64_t rows = 0;  // in the sealed generation
+  // Rows of all generations that the flush waited for: the sealed one and those before it.
+  uint64_t rows = 0;
 };
 
 struct ReadOptions {
@@ -75,7 +76,9 @@ class Table {
       std::vector<std::shared_ptr<arrow::RecordBatch>> batches, env::Reservation charge) = 0;
 
   // Completes when every row acknowledged before the call is in a generation that the shard
-  // manifest names.
+  // manifest names. Bounded: kDeadline with the trouble of the flush when it takes longer than
+  // CatalogOptions::flush_wait; kFenced or kFailedWriter when the shard stopped. The rows stay
+  // durable and visible either way.
   virtual env::Future<FlushReport> Flush() = 0;
 
   virtual Result<std::unique_ptr<lance::BatchStream>> Scan(const ReadOptions& options) = 0;

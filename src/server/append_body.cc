@@ -4,12 +4,14 @@
 #include <array>
 #include <optional>
 
+#include "rollout/arrow_batch_decoder.h"
 #include "rollout/json_escape.h"
 #include "rollout/record_decoder.h"
 #include "server/batch_memory.h"
 #include "server/json_body.h"
 #include "server/multipart_parser.h"
 #include "server/multipart_upload.h"
+#include "server/request_memory.h"
 
 namespace sarissa::server {
 namespace {
@@ -19,11 +21,9 @@ using BodyPtr = std::shared_ptr<AppendBody>;
 // What is read of the socket, and given to the spool, at a time.
 constexpr size_t kPieceBytes = 256 << 10;
 
-Result<BodyPtr> Decode(const env::Env& env, std::string_view json,
-                       const rollout::PayloadParts& parts, const rollout::DecodeOptions& options,
-                       env::Reservation charge) {
-  ARROW_ASSIGN_OR_RAISE(rollout::DecodedAppend decoded,
-                        rollout::DecodeAppend(json, parts, options));
+// What the route needs of the decoded rows, with the charge brought down to what they pin.
+Result<BodyPtr> MakeBody(const env::Env& env, rollout::DecodedAppend decoded,
+                         env::Reservation charge) {
   if (decoded.ids.empty()) return Error(ErrorKind::kInvalid, "records: must not be empty");
   const int64_t pinned = MemoryOf(decoded.batches);
   if (pinned > charge.bytes()) {
@@ -46,6 +46,30 @@ Result<BodyPtr> Decode(const env::Env& env, std::string_view json,
   return body;
 }
 
+Result<BodyPtr> DecodeJson(const env::Env& env, std::string_view json,
+                           const rollout::PayloadParts& parts,
+                           const rollout::DecodeOptions& options, env::Reservation charge) {
+  ARROW_ASSIGN_OR_RAISE(rollout::DecodedAppend decoded,
+                        rollout::DecodeAppend(json, parts, options));
+  return MakeBody(env, std::move(decoded), std::move(charge));
+}
+
+// The charge covers the body twice already; what the rows take beyond that is charged as they grow.
+Result<BodyPtr> DecodeArrow(const env::Env& env, const std::shared_ptr<arrow::Buffer>& bytes,
+                            rollout::ArrowDecodeOptions options, env::Reservation charge) {
+  int64_t free = charge.bytes() - bytes->size();
+  options.charge = [&env, &charge, &free](int64_t needed) -> Status {
+    free -= needed;
+    if (free >= 0) return Status::OK();
+    ARROW_ASSIGN_OR_RAISE(env::Reservation more, env.budget->Reserve(-free, "append"));
+    charge.Merge(std::move(more));
+    free = 0;
+    return Status::OK();
+  };
+  ARROW_ASSIGN_OR_RAISE(rollout::DecodedAppend decoded, rollout::DecodeArrowAppend(bytes, options));
+  return MakeBody(env, std::move(decoded), std::move(charge));
+}
+
 // The body as text, charged twice its size: once for the text, once for the rows that are made of
 // it.
 Awaitable<Result<std::shared_ptr<std::string>>> ReadCharged(RouteContext& context, BodyReader& body,
@@ -59,7 +83,7 @@ Awaitable<Result<std::shared_ptr<std::string>>> ReadCharged(RouteContext& contex
     co_return refused.ok() ? Error(ErrorKind::kInvalid, "the body is too large") : refused.status();
   }
   Result<env::Reservation> whole =
-      context.env.budget->Reserve(static_cast<int64_t>(length.value_or(0) * 2), "append");
+      co_await ReserveMemory(context, static_cast<int64_t>(length.value_or(0) * 2), "append");
   if (!whole.ok()) co_return whole.status();
   charge = std::move(*whole);
   for (;;) {
@@ -69,7 +93,7 @@ Awaitable<Result<std::shared_ptr<std::string>>> ReadCharged(RouteContext& contex
         kPieceBytes));
     if (!length.has_value()) {
       Result<env::Reservation> more =
-          context.env.budget->Reserve(static_cast<int64_t>(piece * 2), "append");
+          co_await ReserveMemory(context, static_cast<int64_t>(piece * 2), "append");
       if (!more.ok()) co_return more.status();
       charge.Merge(std::move(*more));
     }
@@ -96,7 +120,22 @@ Awaitable<Result<BodyPtr>> ReadJsonBody(RouteContext& context, Request& request,
   if (!text.ok()) co_return text.status();
   auto decode = [&context, text = std::move(*text), charge, now] {
     const rollout::DecodeOptions options{.now = now, .multipart = false};
-    return Decode(context.env, *text, {}, options, std::move(*charge));
+    return DecodeJson(context.env, *text, {}, options, std::move(*charge));
+  };
+  co_return co_await RunOn(context.io, *context.env.cpu, decode);
+}
+
+Awaitable<Result<BodyPtr>> ReadArrowBody(RouteContext& context, Request& request,
+                                         env::WallTime now) {
+  auto charge = std::make_shared<env::Reservation>();
+  Result<std::shared_ptr<std::string>> text = co_await ReadCharged(context, *request.body, *charge);
+  if (!text.ok()) co_return text.status();
+  auto decode = [&context, text = std::move(*text), charge, now] {
+    rollout::ArrowDecodeOptions options;
+    options.now = now;
+    options.max_bytes = static_cast<int64_t>(context.options.append_body_limit);
+    return DecodeArrow(context.env, arrow::Buffer::FromString(std::move(*text)), std::move(options),
+                       std::move(*charge));
   };
   co_return co_await RunOn(context.io, *context.env.cpu, decode);
 }
@@ -140,7 +179,7 @@ Awaitable<Result<env::Unit>> Receive(RouteContext& context, BodyReader& body,
 Awaitable<Result<BodyPtr>> ReadMultipartBody(RouteContext& context, Request& request,
                                              std::string boundary, env::WallTime now) {
   Result<env::Reservation> buffers =
-      context.env.budget->Reserve(2 * kPieceBytes, "multipart append");
+      co_await ReserveMemory(context, 2 * kPieceBytes, "multipart append");
   if (!buffers.ok()) co_return buffers.status();
   auto upload = std::make_shared<MultipartUpload>(context.env, context.options.spool_directory,
                                                   boundary, std::move(*buffers));
@@ -148,7 +187,8 @@ Awaitable<Result<BodyPtr>> ReadMultipartBody(RouteContext& context, Request& req
   if (!received.ok()) co_return received.status();
   auto decode = [&context, upload, now] {
     const rollout::DecodeOptions options{.now = now, .multipart = true};
-    return Decode(context.env, upload->metadata(), upload->parts(), options, upload->TakeCharge());
+    return DecodeJson(context.env, upload->metadata(), upload->parts(), options,
+                      upload->TakeCharge());
   };
   co_return co_await RunOn(context.io, *context.env.cpu, decode);
 }
@@ -161,9 +201,13 @@ Awaitable<Result<BodyPtr>> ReadAppendBody(RouteContext& context, Request& reques
   const std::string type = header == nullptr ? "" : MediaType(*header);
   request.body->set_limit(context.options.append_body_limit);
   if (type == "application/json") co_return co_await ReadJsonBody(context, request, now);
+  if (type == "application/vnd.apache.arrow.stream") {
+    co_return co_await ReadArrowBody(context, request, now);
+  }
   if (type != "multipart/form-data") {
     co_return Error(ErrorKind::kInvalid,
-                    "the content type must be application/json or multipart/form-data");
+                    "the content type must be application/json, multipart/form-data or "
+                    "application/vnd.apache.arrow.stream");
   }
   Result<std::string> boundary = MultipartBoundary(*header);
   if (!boundary.ok()) co_return boundary.status();

@@ -33,7 +33,32 @@ HttpMetrics::HttpMetrics(env::MetricsSink& sink)
                                     "Requests whose body stopped coming.")),
       stalled_responses(sink.GetCounter("http_shutdown_idle_responses_total",
                                         "Responses given up because the client took nothing.")),
-      sink_(sink) {}
+      sink_(sink),
+      shards_retrying_(sink.GetGauge("rollout_wal_shards_retrying",
+                                     "Shards whose flush fails and is tried again.")),
+      shards_failed_(
+          sink.GetGauge("rollout_wal_shards_failed", "Shards that only a reopen heals.")),
+      shards_fenced_(
+          sink.GetGauge("rollout_wal_shards_fenced", "Shards that a higher epoch owns.")),
+      unflushed_bytes_(
+          sink.GetGauge("rollout_wal_unflushed_bytes", "Memory of rows in no generation.")),
+      memory_used_(sink.GetGauge("rollout_memory_used_bytes", "Memory charged to the budget.")),
+      memory_limit_(sink.GetGauge("rollout_memory_limit_bytes", "The memory budget.")),
+      memory_waiting_(
+          sink.GetGauge("rollout_memory_waiting_requests", "Requests that wait for memory.")) {}
+
+void HttpMetrics::SetHealth(const engine::CatalogHealth& health) {
+  shards_retrying_.Set(static_cast<double>(health.retrying));
+  shards_failed_.Set(static_cast<double>(health.failed));
+  shards_fenced_.Set(static_cast<double>(health.fenced));
+  unflushed_bytes_.Set(static_cast<double>(health.unflushed_bytes));
+}
+
+void HttpMetrics::SetMemory(const env::MemoryBudget& budget) {
+  memory_used_.Set(static_cast<double>(budget.used()));
+  memory_limit_.Set(static_cast<double>(budget.limit()));
+  memory_waiting_.Set(static_cast<double>(budget.waiting()));
+}
 
 void HttpMetrics::CountRequest(std::string_view method, std::string_view path, int status,
                                double seconds) {

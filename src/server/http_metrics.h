@@ -10,6 +10,8 @@
 #include <string_view>
 #include <tuple>
 
+#include "engine/catalog.h"
+#include "env/memory_budget.h"
 #include "env/metrics.h"
 
 namespace sarissa::server {
@@ -20,6 +22,9 @@ class HttpMetrics {
 
   // `path` is the route's template, empty when no route matched.
   void CountRequest(std::string_view method, std::string_view path, int status, double seconds);
+
+  void SetHealth(const engine::CatalogHealth& health);
+  void SetMemory(const env::MemoryBudget& budget);
 
   // Indexed by whether a flush was asked for.
   const std::array<env::Counter*, 2> appends;
@@ -43,6 +48,13 @@ class HttpMetrics {
   using KeyView = std::tuple<std::string_view, std::string_view, int>;
 
   env::MetricsSink& sink_;
+  env::Gauge& shards_retrying_;
+  env::Gauge& shards_failed_;
+  env::Gauge& shards_fenced_;
+  env::Gauge& unflushed_bytes_;
+  env::Gauge& memory_used_;
+  env::Gauge& memory_limit_;
+  env::Gauge& memory_waiting_;
   std::mutex mutex_;  // leaf but for the sink's own lock
   std::map<Key, Series, std::less<>> series_;
 };

@@ -23,6 +23,8 @@ struct ServerOptions {
   uint64_t small_body_limit = 2 << 20;
   uint64_t append_body_limit = 1 << 30;
 
+  // How long a request waits for memory before it gets 503.
+  env::Duration memory_wait = std::chrono::seconds(5);
   // From the first byte of a request to the end of its header.
   env::Duration header_timeout = std::chrono::seconds(30);
   // Between requests of one connection.

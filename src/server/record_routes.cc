@@ -11,6 +11,7 @@
 #include "server/error_envelope.h"
 #include "server/list_stream.h"
 #include "server/query.h"
+#include "server/request_memory.h"
 #include "server/routes.h"
 
 namespace sarissa::server {
@@ -51,7 +52,7 @@ Awaitable<Response> ListRecords(RouteContext& context, Request& request) {
   if (query->limit == uint64_t{0}) co_return JsonResponse(200, R"({"records":[]})");
 
   Result<env::Reservation> charge =
-      context.env.budget->Reserve(ListStream::kChargeBytes, "record list");
+      co_await ReserveMemory(context, ListStream::kChargeBytes, "record list");
   if (!charge.ok()) co_return ErrorResponse(charge.status());
   using Rows = std::shared_ptr<std::unique_ptr<lance::BatchStream>>;
   auto scan = [table = *table, options]() -> Result<Rows> {
@@ -110,7 +111,7 @@ Awaitable<Response> GetBlob(RouteContext& context, Request& request) {
   }
   const int64_t size = (*payload)->size();
   const int64_t memory = env::IsMapped(**payload) ? BlobStream::kPieceBytes : size;
-  Result<env::Reservation> charge = context.env.budget->Reserve(memory, "payload download");
+  Result<env::Reservation> charge = co_await ReserveMemory(context, memory, "payload download");
   if (!charge.ok()) {
     context.metrics.budget_rejections.Add();
     co_return ErrorResponse(charge.status());

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "env/sim/sim_scheduler.h"
+
 namespace sarissa::env {
 namespace {
 
@@ -66,6 +68,54 @@ TEST(MemoryBudget, ReservationsMergeMoveAndShrink) {
   other.Release();
   other.Release();
   EXPECT_EQ(budget.used(), 0);
+}
+
+class WaitingForMemory : public ::testing::Test {
+ protected:
+  WaitingForMemory() : scheduler_(1), process_(scheduler_) {}
+
+  SimScheduler scheduler_;
+  SimProcess process_;
+  SimExecutor& executor_ = process_.MakeExecutor("waits", 1);
+  MemoryBudget budget_{100};
+};
+
+TEST_F(WaitingForMemory, ARequestThatFitsDoesNotWait) {
+  const auto held = budget_.ReserveWithin(100, "a request", executor_, std::chrono::seconds(5));
+  ASSERT_TRUE(held.IsReady());
+  EXPECT_EQ((*held.Get())->bytes(), 100);
+}
+
+TEST_F(WaitingForMemory, EndsWhenRoomIsGivenBackInTheOrderOfTheCalls) {
+  Reservation held = budget_.Reserve(90, "a request").MoveValueUnsafe();
+  const auto large = budget_.ReserveWithin(80, "large", executor_, std::chrono::seconds(5));
+  const auto small = budget_.ReserveWithin(5, "small", executor_, std::chrono::seconds(5));
+  EXPECT_EQ(budget_.waiting(), 2);
+  EXPECT_FALSE(small.IsReady()) << "a small request must not pass a large one for ever";
+  held.Release();
+  ASSERT_TRUE(large.IsReady() && small.IsReady());
+  EXPECT_EQ(budget_.used(), 85);
+  EXPECT_EQ(budget_.waiting(), 0);
+}
+
+TEST_F(WaitingForMemory, EndsOverloadedAfterThePatienceAndChargesNothing) {
+  const Reservation held = budget_.Reserve(90, "a request").MoveValueUnsafe();
+  const auto large = budget_.ReserveWithin(80, "large", executor_, std::chrono::seconds(5));
+  const auto small = budget_.ReserveWithin(5, "small", executor_, std::chrono::seconds(9));
+  scheduler_.RunFor(std::chrono::seconds(6));
+  ASSERT_TRUE(large.IsReady());
+  EXPECT_TRUE(Is(large.Get().status(), ErrorKind::kOverloaded)) << large.Get().status();
+  ASSERT_TRUE(small.IsReady() && small.Get().ok()) << "who waited behind it fits now";
+  EXPECT_EQ(budget_.used(), 95);
+}
+
+TEST_F(WaitingForMemory, AWaitThatAStoppedExecutorCannotTimeEndsAtOnce) {
+  const Reservation held = budget_.Reserve(90, "a request").MoveValueUnsafe();
+  process_.Kill();
+  const auto refused = budget_.ReserveWithin(80, "large", executor_, std::chrono::seconds(5));
+  ASSERT_TRUE(refused.IsReady());
+  EXPECT_FALSE(refused.Get().ok());
+  EXPECT_EQ(budget_.waiting(), 0);
 }
 
 TEST(MemoryBudget, ThreadsNeverPassTheLimitTogether) {

@@ -202,6 +202,15 @@ class FakeCatalog final : public engine::Catalog {
     const std::scoped_lock lock(mutex_);
     return tables_.size();
   }
+  engine::CatalogHealth Health() const override {
+    const std::scoped_lock lock(mutex_);
+    return health_;
+  }
+  void set_health(engine::CatalogHealth health) {
+    const std::scoped_lock lock(mutex_);
+    health_ = std::move(health);
+  }
+  Status Evict(const std::string&, env::Duration) override { return Status::OK(); }
   Status Close(env::Duration) override { return Status::OK(); }
 
   FakeTable& table(const std::string& name) {
@@ -212,6 +221,7 @@ class FakeCatalog final : public engine::Catalog {
  private:
   mutable std::mutex mutex_;
   std::map<std::string, std::shared_ptr<FakeTable>> tables_;
+  engine::CatalogHealth health_;
 };
 
 }  // namespace sarissa::server
