@@ -44,9 +44,24 @@ Status LocalDirectories::Make(const std::string& directory) {
   const Status made = file_system_.CreateDirectory(directory);
   if (Is(made, ErrorKind::kNotFound)) ForgetAbove(parent);
   if (!made.ok() && !Is(made, ErrorKind::kAlreadyExists)) return made;
-  ARROW_RETURN_NOT_OK(file_system_.SyncDirectory(parent));
+  ARROW_RETURN_NOT_OK(Sync(parent));
   Remember(directory, forgets_before);
   return Status::OK();
+}
+
+Status LocalDirectories::Sync(const std::string& directory) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (failed_.contains(directory)) {
+      return Error(ErrorKind::kIo, "'{}': a sync failed earlier; what it covered may be lost",
+                   directory);
+    }
+  }
+  Status synced = file_system_.SyncDirectory(directory);
+  if (synced.ok() || Is(synced, ErrorKind::kNotFound)) return synced;
+  const std::scoped_lock lock(mutex_);
+  failed_.insert(directory);
+  return synced;
 }
 
 void LocalDirectories::ForgetAbove(const std::string& directory) {
@@ -68,6 +83,7 @@ void LocalDirectories::ForgetBelow(const std::string& directory) {
   ++forgets_;
   std::erase_if(recent_, goes);
   std::erase_if(older_, goes);
+  std::erase_if(failed_, goes);
 }
 
 bool LocalDirectories::Knows(const std::string& directory) {

@@ -30,6 +30,10 @@ class LocalDirectories {
   // Returns when `directory` (the root or below it) exists and its entry, and those of all
   // directories between it and the root, are durable.
   Status Make(const std::string& directory);
+  // Makes the entries of `directory` durable. One that failed to sync once is refused from then on
+  // (kIo): the kernel drops what it could not write and reports it once, so that a later success
+  // says nothing about it.
+  Status Sync(const std::string& directory);
   // `directory` turned out to be missing: it and those above it are looked at again.
   void ForgetAbove(const std::string& directory);
   // `directory` and all below it are deleted.
@@ -47,6 +51,7 @@ class LocalDirectories {
   // Two halves of a cache: a full `recent_` becomes `older_`.
   std::unordered_set<std::string> recent_;
   std::unordered_set<std::string> older_;
+  std::unordered_set<std::string> failed_;
   // Counts what was forgotten: knowledge gained while something was being forgotten is not kept.
   uint64_t forgets_ = 0;
 };

@@ -75,7 +75,7 @@ class LocalWriter final : public ObjectWriter {
     SARISSA_SYNC_POINT("local_store.before_link");
     ARROW_RETURN_NOT_OK(mode == PutMode::kIfAbsent ? LinkIfAbsent(*file) : Replace(*file));
     SARISSA_SYNC_POINT("local_store.after_link");
-    return Unknown(file_system_.SyncDirectory(directory_));
+    return Unknown(directories_->Sync(directory_));
   }
 
  private:
@@ -94,7 +94,7 @@ class LocalWriter final : public ObjectWriter {
     const Status linked = Link(file, path_);
     if (!Is(linked, ErrorKind::kAlreadyExists)) return AfterNaming(linked);
     // Whoever made the object may still be about to sync its entry; the caller will rely on it.
-    ARROW_RETURN_NOT_OK(file_system_.SyncDirectory(directory_));
+    ARROW_RETURN_NOT_OK(directories_->Sync(directory_));
     return linked;
   }
 
@@ -204,7 +204,7 @@ Status LocalStore::DeletePrefix(const std::string& prefix) {
   ARROW_RETURN_NOT_OK(DeleteTree(directory));
   directories_->ForgetBelow(directory);
   // Also when there was nothing to delete: an earlier attempt may have ended before its sync.
-  const Status synced = file_system_.SyncDirectory(ParentDirectory(directory));
+  const Status synced = directories_->Sync(ParentDirectory(directory));
   return Is(synced, ErrorKind::kNotFound) ? Status::OK() : synced;
 }
 
