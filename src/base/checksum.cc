@@ -7,6 +7,8 @@
 #include <nmmintrin.h>
 #endif
 
+#include "base/byte_order.h"
+
 namespace sarissa {
 namespace {
 
@@ -73,6 +75,18 @@ uint32_t Crc32c(std::span<const uint8_t> data, uint32_t crc) {
   if (has_instruction) return ~ExtendSse42(~crc, data.data(), data.size());
 #endif
   return ~ExtendPortable(~crc, data.data(), data.size());
+}
+
+void AppendCrc32c(std::string& bytes) {
+  AppendLittleEndian(bytes, Crc32c({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}));
+}
+
+std::optional<std::span<const uint8_t>> CheckedByCrc32c(std::span<const uint8_t> bytes) {
+  if (bytes.size() < sizeof(uint32_t)) return std::nullopt;
+  const auto covered = bytes.first(bytes.size() - sizeof(uint32_t));
+  if (Crc32c(covered) != LoadLittleEndian<uint32_t>(bytes.data() + covered.size()))
+    return std::nullopt;
+  return covered;
 }
 
 }  // namespace sarissa

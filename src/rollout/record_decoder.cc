@@ -9,6 +9,7 @@
 #include "rollout/json_cursor.h"
 #include "rollout/json_values.h"
 #include "rollout/record_columns.h"
+#include "rollout/record_defaults.h"
 #include "rollout/record_fields.h"
 #include "rollout/utf8.h"
 
@@ -177,37 +178,10 @@ Status AppendReader::ReadField(std::string_view key) {
 
 Status AppendReader::FillAbsent() {
   for (int i = 0; i < kColumnCount; ++i) {
-    if (filled_[static_cast<size_t>(i)]) continue;
     const auto column = static_cast<Column>(i);
-    switch (column) {
-      case kId:
-      case kRolloutId:
-        return AtField(Error(ErrorKind::kInvalid, "missing required field"), column);
-      case kProblemId:
-        ARROW_RETURN_NOT_OK(columns_.AppendText(kProblemId, columns_.LastText(kRolloutId)));
-        break;
-      case kSequenceOrder:
-        ARROW_RETURN_NOT_OK(columns_.AppendInt32(kSequenceOrder, 0));
-        break;
-      case kRole: {
-        const Status status = columns_.AppendRole("assistant");
-        if (!status.ok()) return AtField(status, kRole);
-        break;
-      }
-      case kCreatedAt:
-        ARROW_RETURN_NOT_OK(columns_.AppendTimestamp(options_.now.time_since_epoch().count()));
-        break;
-      case kContentType:
-        ARROW_RETURN_NOT_OK(columns_.AppendText(kContentType, "text/plain"));
-        break;
-      case kRelationships:
-        ARROW_RETURN_NOT_OK(columns_.BeginRelationships());
-        break;
-      case kBinaryPayload:
-        break;
-      default:
-        ARROW_RETURN_NOT_OK(columns_.AppendNull(column));
-    }
+    if (filled_[static_cast<size_t>(i)] || column == kBinaryPayload) continue;
+    const Status status = AppendDefault(columns_, column, options_.now);
+    if (!status.ok()) return AtField(status, column);
   }
   return Status::OK();
 }

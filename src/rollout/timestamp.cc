@@ -158,6 +158,12 @@ Result<int64_t> ParseTimestamp(std::string_view text) {
   return seconds * kMicrosPerSecond + micros;
 }
 
+bool IsInYearRange(int64_t micros) {
+  static const int64_t first = DaysFromCivil(kMinYear, 1, 1) * kSecondsPerDay * kMicrosPerSecond;
+  static const int64_t end = DaysFromCivil(kMaxYear + 1, 1, 1) * kSecondsPerDay * kMicrosPerSecond;
+  return micros >= first && micros < end;
+}
+
 void AppendTimestamp(int64_t micros, std::string& out) {
   int64_t seconds = micros / kMicrosPerSecond;
   int64_t fraction = micros % kMicrosPerSecond;

@@ -14,6 +14,9 @@ namespace sarissa::rollout {
 // off. Second 60 is the second after 59. kInvalid with what is missing or out of range.
 Result<int64_t> ParseTimestamp(std::string_view text);
 
+// Whether the time lies in the years that ParseTimestamp takes.
+bool IsInYearRange(int64_t micros);
+
 // `YYYY-MM-DDThh:mm:ss[.mmm|.uuuuuu]Z`; years outside 0000-9999 with a sign.
 void AppendTimestamp(int64_t micros, std::string& out);
 

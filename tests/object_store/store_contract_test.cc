@@ -11,10 +11,12 @@
 #include "env/posix/posix_random.h"
 #include "env/sim/sim_file_system.h"
 #include "env/sim/sim_random.h"
+#include "object_store/checksum_recorder.h"
 #include "object_store/fault_store.h"
 #include "object_store/local_store.h"
 #include "object_store/memory_store.h"
 #include "object_store/metered_store.h"
+#include "object_store/verified_store.h"
 #include "tests/env/scratch_directory.h"
 
 namespace sarissa::object_store {
@@ -57,10 +59,12 @@ struct MemorySide : Side {
 
 // Decorators must not change what a store promises.
 struct DecoratedSide : Side {
-  ObjectStore& store() override { return metered; }
+  ObjectStore& store() override { return verified; }
   MemoryStore memory;
   FaultStore faulty{memory};
   MeteredStore metered{faulty, env::NullMetrics()};
+  ChecksumRecorder recorder{metered, "a/"};
+  VerifiedStore verified{recorder, "a/", {}, env::NullMetrics()};
 };
 
 class StoreContract : public testing::TestWithParam<std::string> {

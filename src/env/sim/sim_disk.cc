@@ -1,7 +1,10 @@
 #include "env/sim/sim_disk.h"
 
 #include <algorithm>
+#include <cstring>
 #include <set>
+#include <span>
+#include <unordered_map>
 #include <utility>
 
 namespace sarissa::env {
@@ -16,6 +19,24 @@ std::vector<std::string> SplitPath(std::string_view path) {
     path = slash == std::string_view::npos ? std::string_view() : path.substr(slash + 1);
   }
   return parts;
+}
+
+uint64_t HashWord(uint64_t hash, uint64_t word) {
+  constexpr uint64_t kFnvPrime = 0x100000001B3;
+  hash = (hash ^ word) * kFnvPrime;
+  return hash ^ (hash >> 29);
+}
+
+uint64_t HashBytes(std::span<const uint8_t> bytes, uint64_t hash) {
+  hash = HashWord(hash, bytes.size());
+  while (!bytes.empty()) {
+    uint64_t word = 0;
+    const size_t size = std::min(bytes.size(), sizeof(word));
+    std::memcpy(&word, bytes.data(), size);
+    hash = HashWord(hash, word);
+    bytes = bytes.subspan(size);
+  }
+  return hash;
 }
 
 }  // namespace
@@ -289,14 +310,71 @@ Status SimDisk::Damage(const std::string& path, std::vector<uint8_t> bytes) {
 }
 
 uint64_t SimDisk::StateHash() const {
-  constexpr uint64_t kFnvPrime = 0x100000001B3;
-  uint64_t hash = 0xCBF29CE484222325;
-  for (const auto& [path, bytes] : Files()) {
-    for (const char c : path) hash = (hash ^ static_cast<uint8_t>(c)) * kFnvPrime;
-    hash = (hash ^ bytes.size()) * kFnvPrime;
-    for (const uint8_t byte : bytes) hash = (hash ^ byte) * kFnvPrime;
+  const std::scoped_lock lock(mutex_);
+  return HashTree(*root_, 0xCBF29CE484222325);
+}
+
+uint64_t SimDisk::HashTree(const Inode& directory, uint64_t hash) {
+  for (const auto& [name, inode] : directory.entries) {
+    hash = HashBytes({reinterpret_cast<const uint8_t*>(name.data()), name.size()}, hash);
+    hash = inode->is_directory ? HashTree(*inode, hash) : HashBytes(inode->bytes, hash);
   }
-  return hash;
+  // Ends the directory: the same names one level up are another tree.
+  return HashWord(hash, directory.entries.size());
+}
+
+SimDisk::InodePtr SimDisk::FindFile(const Inode& directory, uint64_t file) {
+  for (const auto& [name, inode] : directory.entries) {
+    if (inode->number == file) return inode;
+    if (!inode->is_directory) continue;
+    if (InodePtr found = FindFile(*inode, file)) return found;
+  }
+  return nullptr;
+}
+
+void SimDisk::TearAppend(uint64_t file, uint64_t appended, uint64_t kept, Random* garbage) {
+  const std::scoped_lock lock(mutex_);
+  const InodePtr inode = FindFile(*root_, file);
+  if (inode == nullptr || inode->is_directory) return;
+  const uint64_t unsynced = inode->bytes.size() - inode->synced_size;
+  if (appended > unsynced || kept > appended) return;
+  const uint64_t good = inode->bytes.size() - appended + kept;
+  if (garbage == nullptr) {
+    inode->bytes.resize(good);
+    return;
+  }
+  for (uint64_t i = good; i < inode->bytes.size(); ++i)
+    inode->bytes[i] = static_cast<uint8_t>(garbage->Next());
+}
+
+std::unique_ptr<SimDisk> SimDisk::Clone() const {
+  const std::scoped_lock lock(mutex_);
+  auto clone = std::make_unique<SimDisk>();
+  std::unordered_map<const Inode*, InodePtr> copies;
+  const std::function<InodePtr(const InodePtr&)> copy = [&](const InodePtr& from) -> InodePtr {
+    if (from == nullptr) return nullptr;
+    InodePtr& made = copies[from.get()];
+    if (made != nullptr) return made;
+    const auto to = made = std::make_shared<Inode>();
+    to->number = from->number;
+    to->is_directory = from->is_directory;
+    to->bytes = from->bytes;
+    to->synced_size = from->synced_size;
+    to->lost_pages = from->lost_pages;
+    for (const auto& [name, inode] : from->entries) to->entries.emplace(name, copy(inode));
+    for (const auto& [name, inode] : from->synced_entries)
+      to->synced_entries.emplace(name, copy(inode));
+    for (const Change& change : from->pending) {
+      to->pending.push_back({change.name, copy(change.inode), copy(change.moved),
+                             copy(change.moved_to), change.moved_to_name});
+    }
+    return to;
+  };
+  clone->root_ = copy(root_);
+  clone->last_inode_ = last_inode_;
+  clone->record_ = record_;
+  clone->mutations_ = mutations_;
+  return clone;
 }
 
 }  // namespace sarissa::env

@@ -77,6 +77,15 @@ class SimDisk {
   // open files vanish.
   void Crash(Random& random, CrashMode mode);
 
+  // The disk as it is now, what is unsynced included, with no process on it: a crash image. Files
+  // without a name are left out, as no crash leaves them. Made in a hook of SimFileSystem at each
+  // mutating call, the images of one run are all the states that a crash in it can meet.
+  std::unique_ptr<SimDisk> Clone() const;
+  // As if the machine stopped inside the append that gave file `file` its last `appended` bytes: the
+  // first `kept` of them are there; with `garbage` the others are there too and hold anything.
+  // Nothing when no name leads to the file, or when the bytes are synced.
+  void TearAppend(uint64_t file, uint64_t appended, uint64_t kept, Random* garbage = nullptr);
+
   // All calls since the start or the last ClearOperations, in order.
   std::vector<SimOperation> operations() const;
   void ClearOperations();
@@ -89,7 +98,7 @@ class SimDisk {
   std::map<std::string, std::vector<uint8_t>> Files() const;
   // Replaces the bytes of an existing file (bit rot); they count as synced.
   Status Damage(const std::string& path, std::vector<uint8_t> bytes);
-  // Hash of all paths and bytes.
+  // Hash of all paths (directories too) and bytes: what processes can see, not what is synced.
   uint64_t StateHash() const;
 
  private:
@@ -136,6 +145,8 @@ class SimDisk {
   static void CrashBytes(Inode& file, Random& random, CrashMode mode);
   static void CollectFiles(const Inode& directory, const std::string& path,
                            std::map<std::string, std::vector<uint8_t>>& files);
+  static InodePtr FindFile(const Inode& directory, uint64_t file);
+  static uint64_t HashTree(const Inode& directory, uint64_t hash);
   void Record(const SimOperation& operation);
 
   mutable std::mutex mutex_;

@@ -92,10 +92,12 @@ Result<bool> PutManifest(object_store::ObjectStore& store, const std::string& ob
       return Error(ErrorKind::kOutcomeUnknown, "manifest {}: {}; reading it back failed: {}",
                    object, put.message(), holder.status().message());
     }
-    if (*holder == Holder::kOurs) return true;
+    const bool taken = Is(put, ErrorKind::kAlreadyExists);
+    // Bytes that can be read may still be lost; a store says "taken" only of what is durable.
+    if (*holder == Holder::kOurs && taken) return true;
     if (*holder == Holder::kTheirs) return false;
     // Taken, and gone before it could be read: not ours, which nobody deletes so early.
-    if (Is(put, ErrorKind::kAlreadyExists) && unknown.ok()) return false;
+    if (taken && unknown.ok()) return false;
     unknown = Error(ErrorKind::kOutcomeUnknown, "manifest {}: {}", object, put.message());
   }
   return unknown;

@@ -4,7 +4,6 @@
 #include <arrow/io/memory.h>
 #include <arrow/ipc/reader.h>
 #include <arrow/ipc/writer.h>
-#include <arrow/memory_pool.h>
 #include <arrow/record_batch.h>
 #include <arrow/type.h>
 
@@ -12,6 +11,7 @@
 #include <iterator>
 #include <utility>
 
+#include "env/bounded_memory_pool.h"
 #include "lance/table/manifest.h"
 #include "lance/table/roaring_format.h"
 
@@ -24,12 +24,12 @@ Result<std::vector<uint32_t>> ParseArrow(const std::shared_ptr<arrow::Buffer>& b
                                          uint64_t physical_rows) {
   // A compressed body says its own length: the cap keeps a damaged one from taking the machine's
   // memory.
-  arrow::CappedMemoryPool pool(
-      arrow::default_memory_pool(),
+  env::BoundedMemoryPool pool(
       static_cast<int64_t>(std::min<uint64_t>(physical_rows, uint64_t{1} << 32) * 8 + (1 << 20)));
   arrow::ipc::IpcReadOptions options = arrow::ipc::IpcReadOptions::Defaults();
   options.memory_pool = &pool;
   options.use_threads = false;
+  options.ensure_alignment = arrow::ipc::Alignment::kDataTypeSpecificAlignment;
   ARROW_ASSIGN_OR_RAISE(const auto reader,
                         arrow::ipc::RecordBatchFileReader::Open(
                             std::make_shared<arrow::io::BufferReader>(bytes), options));
