@@ -15,8 +15,9 @@ namespace sarissa::memwal {
 void ShardWriter::StartFlushTask() {
   if (flush_task_running_ || frozen_.empty() || frozen_.front().groups_in_flight > 0) return;
   if (state_ == WriterState::kFenced || state_ == WriterState::kFailed || discard_) return;
-  flush_task_running_ = true;
-  options_.env->storage->Post([self = shared_from_this()] { self->RunFlushTask(); });
+  flush_task_running_ =
+      options_.env->storage->Post([self = shared_from_this()] { self->RunFlushTask(); });
+  if (!flush_task_running_) undispatched_ = true;
 }
 
 Result<pb::mem_wal::ShardManifest> ShardWriter::FlushGeneration(const MemtableView& rows,
@@ -88,6 +89,7 @@ void ShardWriter::RunFlushTask() {
     StartFlushTask();
   }
   promise->Set(FlushOutcome{rows.generation(), rows.rows()});
+  FailIfUndispatched();
   FinishCloseIfIdle();
 }
 

@@ -8,6 +8,7 @@
 #include "lance/table/table.h"
 #include "memwal/names.h"
 #include "memwal/position_sidecar.h"
+#include "object_store/checksum_recorder.h"
 
 namespace sarissa::memwal {
 namespace {
@@ -47,13 +48,13 @@ Result<std::shared_ptr<arrow::Array>> KeyColumn(const MemtableView& rows, int ke
   return arrow::Concatenate(parts);
 }
 
-Status WriteKeyIndices(const GenerationTarget& target, const std::string& folder,
-                       const std::shared_ptr<arrow::Array>& keys) {
+Status WriteKeyIndices(object_store::ObjectStore& store, lance::FileVersion version,
+                       const std::string& folder, const std::shared_ptr<arrow::Array>& keys) {
   std::vector<uint64_t> ids(static_cast<size_t>(keys->length()));
   for (size_t row = 0; row < ids.size(); ++row) ids[row] = row;
   lance::BTreeOptions options;
-  options.version = target.file_version;
-  ARROW_RETURN_NOT_OK(lance::WriteBTree(*target.store, folder + "/_pk_index", keys, ids, options));
+  options.version = version;
+  ARROW_RETURN_NOT_OK(lance::WriteBTree(store, folder + "/_pk_index", keys, ids, options));
 
   lance::BloomFilter filter = lance::BloomFilter::ForKeys(static_cast<uint64_t>(keys->length()));
   const std::shared_ptr<arrow::Array> columns[] = {keys};
@@ -61,8 +62,7 @@ Status WriteKeyIndices(const GenerationTarget& target, const std::string& folder
     ARROW_ASSIGN_OR_RAISE(const uint64_t hash, lance::KeyHash(columns, row));
     filter.Add(hash);
   }
-  return target.store->Put(folder + "/bloom_filter.bin", filter.bytes(),
-                           object_store::PutMode::kIfAbsent);
+  return store.Put(folder + "/bloom_filter.bin", filter.bytes(), object_store::PutMode::kIfAbsent);
 }
 
 }  // namespace
@@ -71,7 +71,8 @@ Result<pb::mem_wal::SsTable> WriteGeneration(const GenerationTarget& target,
                                              const MemtableView& rows) {
   const std::string name = GenerationFolder(target.env->random->Next(), rows.generation());
   const std::string folder = target.shard_prefix + name;
-  const lance::TableContext context{target.store, target.env};
+  object_store::ChecksumRecorder store(*target.store, folder + "/");
+  const lance::TableContext context{&store, target.env};
 
   size_t next = 0;
   const auto next_batch = [&]() -> Result<std::shared_ptr<arrow::RecordBatch>> {
@@ -84,14 +85,15 @@ Result<pb::mem_wal::SsTable> WriteGeneration(const GenerationTarget& target,
   SARISSA_SYNC_POINT("flush.after_data");
 
   ARROW_ASSIGN_OR_RAISE(const auto keys, KeyColumn(rows, target.key_column));
-  ARROW_RETURN_NOT_OK(WriteKeyIndices(target, folder, keys));
+  ARROW_RETURN_NOT_OK(WriteKeyIndices(store, target.file_version, folder, keys));
   SARISSA_SYNC_POINT("flush.after_index");
 
   const std::string positions = EncodePositionSidecar(PositionsOf(rows));
   ARROW_RETURN_NOT_OK(
-      target.store->Put(folder + "/" + kPositionSidecarName,
-                        {reinterpret_cast<const uint8_t*>(positions.data()), positions.size()},
-                        object_store::PutMode::kIfAbsent));
+      store.Put(folder + "/" + kPositionSidecarName,
+                {reinterpret_cast<const uint8_t*>(positions.data()), positions.size()},
+                object_store::PutMode::kIfAbsent));
+  ARROW_RETURN_NOT_OK(store.PutSidecar());
 
   int64_t bytes = 0;
   int64_t key_bytes = 0;

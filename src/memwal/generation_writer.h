@@ -1,7 +1,7 @@
 // Writes a frozen memtable as a generation: a small Lance table in the shard's folder, with
-// `_pk_index`, bloom filter and the position sidecar beside it. Nothing points at it until the
-// shard manifest is committed; a failed attempt leaves an orphan folder under a name that is never
-// used again.
+// `_pk_index`, bloom filter and the position sidecar beside it, and the checksums of all these
+// files last. Nothing points at it until the shard manifest is committed; a failed attempt leaves
+// an orphan folder under a name that is never used again.
 #pragma once
 
 #include <string>

@@ -27,8 +27,9 @@ struct ShardWriter::Group {
 
 void ShardWriter::StartLogTask() {
   if (log_task_running_ || queue_.empty()) return;
-  log_task_running_ = true;
-  options_.env->storage->Post([self = shared_from_this()] { self->RunLogTask(); });
+  log_task_running_ =
+      options_.env->storage->Post([self = shared_from_this()] { self->RunLogTask(); });
+  if (!log_task_running_) undispatched_ = true;
 }
 
 std::shared_ptr<ShardWriter::Group> ShardWriter::TakeGroup() {
@@ -188,14 +189,12 @@ void ShardWriter::FinishGroup(const std::shared_ptr<Group>& group) {
     next_position_ = group->position.Next();
     ReleaseGroup(*group);
     FreezeIfFull();
-    if (queue_.empty()) {
-      log_task_running_ = false;
-    } else {
-      options_.env->storage->Post([self = shared_from_this()] { self->RunLogTask(); });
-    }
+    log_task_running_ = false;
+    StartLogTask();
   }
   SARISSA_SYNC_POINT("log.before_ack");
   for (auto& append : group->appends) append.promise.Set(AppendResult{group->position, epoch_});
+  FailIfUndispatched();
   FinishCloseIfIdle();
 }
 
@@ -206,13 +205,11 @@ void ShardWriter::FailGroup(const std::shared_ptr<Group>& group, const Status& e
   {
     const std::scoped_lock lock(mutex_);
     ReleaseGroup(*group);
-    if (only_this_group && !queue_.empty()) {
-      options_.env->storage->Post([self = shared_from_this()] { self->RunLogTask(); });
-    } else {
-      log_task_running_ = false;
-    }
+    log_task_running_ = false;
+    if (only_this_group) StartLogTask();
   }
   if (!only_this_group) Fail(error);
+  FailIfUndispatched();
   for (auto& append : group->appends) append.promise.Set(error);
   FinishCloseIfIdle();
 }

@@ -53,7 +53,7 @@ Result<ShardManifest> DecodeShardManifest(const std::string& name, const arrow::
   const size_t size = static_cast<size_t>(bytes.size());
   const uint8_t* tail = bytes.data() + size - std::min(size, kChecksumBytes);
   const bool checked =
-      size > kChecksumBytes && std::memcmp(tail, kChecksumTag.data(), kChecksumTag.size()) == 0;
+      size >= kChecksumBytes && std::memcmp(tail, kChecksumTag.data(), kChecksumTag.size()) == 0;
   uint32_t stored = 0;
   for (size_t i = kChecksumBytes; checked && i-- > kChecksumTag.size();)
     stored = stored << 8 | tail[i];

@@ -53,15 +53,18 @@ env::Future<AppendResult> ShardWriter::Append(
   append.charge = std::move(charge);
   env::Future<AppendResult> future = append.promise.future();
 
-  const std::scoped_lock lock(mutex_);
-  if (!AcceptsLocked()) {
-    const Status refused =
-        cause_.ok() ? Error(ErrorKind::kCancelled, "shard {} is closing", options_.shard.ToString())
-                    : cause_;
-    return env::Future<AppendResult>::Ready(refused);
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!AcceptsLocked()) {
+      const Status refused = cause_.ok() ? Error(ErrorKind::kCancelled, "shard {} is closing",
+                                                 options_.shard.ToString())
+                                         : cause_;
+      return env::Future<AppendResult>::Ready(refused);
+    }
+    queue_.push_back(std::move(append));
+    StartLogTask();
   }
-  queue_.push_back(std::move(append));
-  StartLogTask();
+  FailIfUndispatched();
   return future;
 }
 
@@ -83,18 +86,30 @@ void ShardWriter::FreezeIfFull() {
 }
 
 SealFence ShardWriter::Seal() {
-  const std::scoped_lock lock(mutex_);
-  if (state_ == WriterState::kFenced || state_ == WriterState::kFailed)
-    return SealFence(std::nullopt, {}, cause_);
   std::optional<Generation> sealed;
-  if (active_->rows() > 0) {
-    sealed = active_->generation();
-    Freeze();
-  }
   std::vector<env::Future<FlushOutcome>> outcomes;
-  outcomes.reserve(frozen_.size());
-  for (const Frozen& frozen : frozen_) outcomes.push_back(frozen.promise.future());
+  {
+    const std::scoped_lock lock(mutex_);
+    if (state_ == WriterState::kFenced || state_ == WriterState::kFailed)
+      return SealFence(std::nullopt, {}, cause_);
+    if (active_->rows() > 0) {
+      sealed = active_->generation();
+      Freeze();
+    }
+    outcomes.reserve(frozen_.size());
+    for (const Frozen& frozen : frozen_) outcomes.push_back(frozen.promise.future());
+  }
+  FailIfUndispatched();
   return SealFence(sealed, std::move(outcomes), Status::OK());
+}
+
+void ShardWriter::FailIfUndispatched() {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!undispatched_) return;
+  }
+  Fail(Error(ErrorKind::kCancelled, "the process is stopping; rows of shard {} are in the log",
+             options_.shard.ToString()));
 }
 
 void ShardWriter::Fail(const Status& cause) {

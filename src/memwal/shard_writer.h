@@ -198,6 +198,9 @@ class ShardWriter : public std::enable_shared_from_this<ShardWriter> {
   void FreezeIfFull();  // lock held
   // Enters kFenced or kFailed once; later causes are ignored. Completes whatever waits.
   void Fail(const Status& cause);
+  // An executor that has stopped takes no task: whoever waits for one must hear of it. Called after
+  // every step that may have started a task, without the lock.
+  void FailIfUndispatched();
   bool AcceptsLocked() const;
   void FinishCloseIfIdle();
   void EndCloseAtDeadline();
@@ -230,6 +233,7 @@ class ShardWriter : public std::enable_shared_from_this<ShardWriter> {
   std::optional<env::MonotonicTime> flush_failing_since_;
   Status flush_trouble_;
   bool discard_ = false;  // closing without a flush
+  bool undispatched_ = false;
   std::optional<env::Promise<CloseReport>> close_promise_;
   env::Future<CloseReport> close_future_;
 };

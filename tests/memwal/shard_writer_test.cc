@@ -1,92 +1,17 @@
-// The shard writer through its public interface, over a memory store with faults and real threads.
+// The shard writer through its public interface: appends, flushes, reopening.
 #include "memwal/shard_writer.h"
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <set>
 
-#include "base/sync_point.h"
-#include "env/posix/posix_env.h"
-#include "lance/table/table.h"
-#include "memwal/names.h"
 #include "memwal/position_sidecar.h"
-#include "object_store/fault_store.h"
-#include "object_store/memory_store.h"
-#include "tests/memwal/rows.h"
+#include "tests/memwal/shard_world.h"
 
 namespace sarissa::memwal {
 namespace {
 
-using object_store::FaultAction;
-using object_store::FaultRule;
-using object_store::StoreOperation;
-using testing::KeyedRows;
-using testing::KeyedStorage;
-using testing::StorageBatch;
-
-constexpr env::Duration kWait = std::chrono::seconds(60);
-
-class ShardWriterTest : public ::testing::Test {
- protected:
-  ~ShardWriterTest() override { SyncPoints::Instance().Clear(); }
-
-  ShardOptions Options() {
-    ShardOptions options;
-    options.store = &store_;
-    options.env = &posix_.env();
-    options.table = "t";
-    options.shard = shard_;
-    options.storage_schema = KeyedStorage();
-    options.log_retry_delay = std::chrono::milliseconds(1);
-    options.flush_retry_delay = std::chrono::milliseconds(1);
-    options.flush_retry_delay_max = std::chrono::milliseconds(5);
-    return options;
-  }
-  std::shared_ptr<ShardWriter> Open() { return ShardWriter::Open(Options()).ValueOrDie(); }
-
-  static env::Future<AppendResult> Append(ShardWriter& writer, const KeyedRows& rows) {
-    return writer.Append({StorageBatch(rows)}, {});
-  }
-  static Status AppendAndWait(ShardWriter& writer, const KeyedRows& rows) {
-    return Append(writer, rows).Wait(kWait).status();
-  }
-  Result<FlushOutcome> SealAndWait(ShardWriter& writer) {
-    return writer.Seal().Wait(*posix_.env().storage).Wait(kWait);
-  }
-
-  // Newest value per key over generations and memtables.
-  std::map<std::string, int64_t> Rows(ShardWriter& writer) {
-    std::map<std::string, int64_t> rows;
-    const ShardView view = writer.View();
-    for (const auto& generation : view.generations) {
-      const std::string folder = ShardPrefix("t", shard_) + generation.path();
-      const auto table = lance::Table::Open({&store_, &posix_.env()}, folder).ValueOrDie();
-      auto stream = table->Scan({}).ValueOrDie();
-      while (const auto batch = stream->Next().ValueOrDie()) {
-        const auto& ids = static_cast<const arrow::StringArray&>(*batch->column(0));
-        const auto& values = static_cast<const arrow::Int64Array&>(*batch->column(1));
-        for (int64_t row = 0; row < batch->num_rows(); ++row)
-          rows[ids.GetString(row)] = values.Value(row);
-      }
-    }
-    for (const auto& memtable : view.memtables) {
-      for (const auto& [key, value] : testing::Visible(memtable)) rows[key] = value;
-    }
-    return rows;
-  }
-  std::vector<LogPosition> LogPositions() {
-    return ShardLog(store_, "t", shard_).List().ValueOrDie();
-  }
-  ShardManifest Manifest() {
-    return *ShardManifestStore(store_, "t", shard_).ReadNewest().ValueOrDie();
-  }
-
-  const ShardId shard_ = ShardId::FromName("default");
-  object_store::MemoryStore memory_;
-  object_store::FaultStore store_{memory_};
-  env::PosixEnv posix_;
-};
+using ShardWriterTest = ShardWorld;
 
 TEST_F(ShardWriterTest, AnAppendIsInTheLogAndVisibleWhenItCompletes) {
   const auto writer = Open();
