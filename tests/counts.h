@@ -13,11 +13,37 @@ inline bool Soak() {
   return value != nullptr && std::string_view(value) == "soak";
 }
 
-inline const int kMemtableHistories = Soak() ? 100'000 : 500;
+// A sanitizer makes the crash and simulation tests about ten times slower, and they would add nothing
+// to what it can find after the first few states: those tests do less under one.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
+inline const int kMemtableHistories = Soak() ? 1'000'000 : 2'000;
 inline const int kReadHistories = Soak() ? 2'000 : 12;
-// Seeds of the simulation of one shard: append, flush, crash, reopen. Every seed runs twice with an
+// Cases of each property test of a format.
+inline const int kFormatCases = Soak() ? 1'000'000 : 2'000;
+// Seeds of the simulation of four stores; SARISSA_SEEDS overrides. Every seed runs twice with an
 // equal trace.
-inline const uint64_t kShardSimulationSeeds = Soak() ? 20'000 : 50;
+inline uint64_t StoreSimulationSeeds() {
+  if (const char* value = std::getenv("SARISSA_SEEDS")) return std::strtoull(value, nullptr, 10);
+  return Soak() ? 100'000 : kSanitized ? 20 : 300;
+}
+// Workloads whose every crash point is tried, and of how many distinct crash states one is reopened.
+inline const uint64_t kCrashWorkloads = Soak() ? 20 : 1;
+inline const uint64_t kCrashStateStride = Soak() || !kSanitized ? 1 : 12;
+// States of one search of the protocol's model. Several searches together: 10^6 and more, 10^8.
+inline const uint64_t kProtocolStates = Soak() ? 20'000'000 : kSanitized ? 100'000 : 1'000'000;
+// Interleavings of writers that fight for one shard: those drawn from a seed.
+inline const uint64_t kDuelSchedules = Soak() ? 2'000'000 : kSanitized ? 1'000 : 20'000;
 
 // Seed of a random test: SARISSA_SEED if set (to replay what a failure printed), else fixed, so
 // that every run of `make test` is the same; `make soak` sets it anew each time.

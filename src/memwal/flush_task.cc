@@ -127,6 +127,8 @@ void ShardWriter::RetryFlush(const Status& cause) {
   Fail(fenced ? cause
               : Error(ErrorKind::kFailedWriter, "the flush of shard {} failed: {}",
                       options_.shard.ToString(), cause.message()));
+  // The log task may have failed the writer first; whoever closes waits for this task, too.
+  FinishCloseIfIdle();
 }
 
 }  // namespace sarissa::memwal

@@ -78,6 +78,13 @@ void ShardWriter::AttemptGroup(const std::shared_ptr<Group>& group) {
     case ShardLog::Outcome::kTaken: {
       const Status owner = CheckStillOwner();
       if (!owner.ok()) return FailGroup(group, owner);
+      // The sentinel of an opener that was stalled since before our claim: it fences nobody that
+      // lives, and the slot above it is as good.
+      const auto there = log_.Read(group->position);
+      if (there.ok() && *there && (*there)->sentinel && (*there)->epoch < epoch_) {
+        group->position = group->position.Next();
+        return AttemptGroup(group);
+      }
       return FailGroup(group, Error(ErrorKind::kFailedWriter,
                                     "log entry {} of shard {} was written by somebody else",
                                     group->position, options_.shard.ToString()));

@@ -62,22 +62,42 @@ Status ShardWriter::TakeClaim(const NewestShardManifest& found) {
 Status ShardWriter::Recover() {
   // Everything that can be refused is refused before the claim: the incumbent, if any, stays
   // untouched, and a store that cannot be opened does not collect epochs and sentinels.
-  ARROW_ASSIGN_OR_RAISE(const NewestShardManifest found, manifests_.FindNewest());
+  ARROW_ASSIGN_OR_RAISE(NewestShardManifest found, manifests_.FindNewest());
   LogFindings findings;
-  if (found.manifest) {
+  while (found.manifest) {
     const uint64_t lost = found.taken.value() - found.manifest->version();
-    ARROW_ASSIGN_OR_RAISE(const LogExtent before, FindLogExtent(log_, *found.manifest));
+    const auto before = FindLogExtent(log_, *found.manifest);
     // Another claim may come between; whether it wins shows in ours and in the replay.
     const Epoch highest(found.manifest->writer_epoch() + lost + 1);
-    ARROW_ASSIGN_OR_RAISE(findings, ValidateLog(log_, before, highest));
-  } else {
-    ARROW_RETURN_NOT_OK(
-        CheckNothingWithoutManifest(*options_.store, options_.table, options_.shard));
+    auto looked =
+        before.ok() ? ValidateLog(log_, *before, highest) : Result<LogFindings>(before.status());
+    if (looked.ok()) {
+      findings = *std::move(looked);
+      break;
+    }
+    // A clean-up that ran meanwhile removed what a newer manifest covers.
+    ARROW_ASSIGN_OR_RAISE(NewestShardManifest again, manifests_.FindNewest());
+    if (again.taken == found.taken) return looked.status();
+    found = std::move(again);
+  }
+  if (!found.manifest) {
+    const Status nothing =
+        CheckNothingWithoutManifest(*options_.store, options_.table, options_.shard);
+    if (!nothing.ok()) {
+      ARROW_ASSIGN_OR_RAISE(const NewestShardManifest again, manifests_.FindNewest());
+      if (again.taken.value() == 0) return nothing;
+      return Error(ErrorKind::kFenced, "shard {} was claimed meanwhile", options_.shard.ToString());
+    }
   }
   ARROW_RETURN_NOT_OK(TakeClaim(found));
   const bool claimed = options_.continue_epoch != epoch_;
 
-  ARROW_ASSIGN_OR_RAISE(const LogExtent extent, FindLogExtent(log_, manifest_));
+  const auto extent_found = FindLogExtent(log_, manifest_);
+  if (!extent_found.ok()) {
+    ARROW_RETURN_NOT_OK(CheckStillOwner());
+    return extent_found.status();
+  }
+  const LogExtent extent = *extent_found;
   LogPosition end = extent.end;
   next_position_ = end;
   const bool sentinel = claimed && (epoch_.value() >= 2 || findings.torn_last);
@@ -93,7 +113,11 @@ Status ShardWriter::Recover() {
   recovery_.torn_entry = findings.torn_last;
   passed_over_ = std::move(findings.passed_over);
   active_ = std::make_shared<Memtable>(Generation(manifest_.current_generation()), key_column_);
-  return Replay(extent.first, end);
+  const Status replayed = Replay(extent.first, end);
+  // A later claimer may have flushed and cleaned up what was being replayed: then this writer's
+  // next slot may lie at or below the cursor (R14), and what it replayed says nothing.
+  ARROW_RETURN_NOT_OK(CheckStillOwner());
+  return replayed;
 }
 
 Status ShardWriter::Replay(LogPosition first, LogPosition end) {

@@ -29,7 +29,11 @@ ShardLog::Attempt ShardLog::Append(
 ShardLog::Attempt ShardLog::Settle(LogPosition position, uint64_t nonce, Status cause) {
   const auto reader = store_.Open(LogEntryName(table_, shard_, position));
   if (!reader.ok()) {
-    if (Is(reader.status(), ErrorKind::kNotFound)) return {Outcome::kAbsent, std::move(cause)};
+    if (Is(reader.status(), ErrorKind::kNotFound)) {
+      // Somebody else's, and cleaned up since.
+      const bool was_there = Is(cause, ErrorKind::kAlreadyExists);
+      return {was_there ? Outcome::kTaken : Outcome::kAbsent, std::move(cause)};
+    }
     return {Outcome::kUnknown, std::move(cause)};
   }
   const uint64_t size = (*reader)->size();

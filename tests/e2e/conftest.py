@@ -1,10 +1,14 @@
 """Servers as fixtures; the log of every server that a failed test used goes into the report."""
 
 import pathlib
+import random
+import shutil
+import tempfile
 import time
 
 import pytest
 
+from harness import injected as injected_faults
 from harness.server import Server
 
 
@@ -20,6 +24,36 @@ def make_server(tmp_path):
     yield make
     for server in made:
         server.discard()
+
+
+@pytest.fixture
+def memory_path():
+    """A directory in memory where there is one: for tests of many rounds, whose syncs must cost nothing."""
+    memory = pathlib.Path("/dev/shm")
+    path = pathlib.Path(tempfile.mkdtemp(prefix="sarissa-", dir=memory if memory.is_dir() else None))
+    yield path
+    for server in Server.all:
+        if path in server.data_dir.parents:
+            server.discard()
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture
+def seed():
+    value = random.SystemRandom().randrange(2**32)
+    print(f"seed {value}")
+    return value
+
+
+@pytest.fixture
+def injected(request):
+    """Counts the faults of this test by kind; the numbers are printed and kept when it has passed."""
+    counted = injected_faults.Injected()
+    failed_before = request.session.testsfailed
+    yield counted
+    if request.session.testsfailed == failed_before and counted:
+        print(counted)
+        injected_faults.record(request.node.name, counted)
 
 
 @pytest.fixture

@@ -209,6 +209,86 @@ TEST_F(CatalogTest, ASecondServerWithTheSameInstanceFencesTheFirst) {
   EXPECT_EQ(Read(*here), Read(*there)) << "a fenced server shows what the owner has flushed";
 }
 
+TEST_F(CatalogTest, AFencedWriterStaysFencedAfterItsHandleWasEvicted) {
+  const auto first = OpenCatalog();
+  const auto here = first->Create("exp").ValueOrDie();
+  ASSERT_TRUE(Append(*here, {{"a", 1}}).ok());
+  const auto second = OpenCatalog();
+  const auto there = second->Find("exp").ValueOrDie();
+  ASSERT_TRUE(Append(*there, {{"b", 2}}).ok());
+  ASSERT_TRUE(Is(Append(*here, {{"c", 3}}), ErrorKind::kFenced));
+  EXPECT_EQ(first->Health().fenced, 1u);
+  ASSERT_TRUE(first->Evict("exp", kWait).ok());
+  EXPECT_EQ(first->open_tables(), 0u);
+  const auto again = first->Find("exp").ValueOrDie();
+  EXPECT_TRUE(Is(Append(*again, {{"c", 3}}), ErrorKind::kFenced));
+  ASSERT_TRUE(Append(*there, {{"d", 4}}).ok()) << "the owner is not disturbed";
+  ASSERT_TRUE(Flush(*there).ok());
+  EXPECT_EQ(Read(*again), Read(*there));
+}
+
+TEST_F(CatalogTest, AnEvictionDrainsAndTheNextOpenGoesOnUnderTheSameEpoch) {
+  const auto catalog = OpenCatalog();
+  ASSERT_TRUE(Append(**catalog->Create("exp"), {{"a", 1}}).ok());
+  const std::string log =
+      "exp.rollout.lance/_mem_wal/" + ShardId::FromName("default").ToString() + "/wal/";
+  for (size_t evictions = 1; evictions < 4; ++evictions) {
+    ASSERT_TRUE(catalog->Evict("exp", kWait).ok());
+    const auto table = catalog->Find("exp").ValueOrDie();
+    EXPECT_EQ(Read(*table).size(), evictions);
+    ASSERT_TRUE(Append(*table, {{fmt::format("k{}", evictions), 1}}).ok());
+    EXPECT_EQ(memory_.List(log, {}).ValueOrDie().objects.size(), evictions + 1)
+        << "no sentinel for a claim that goes on";
+  }
+}
+
+TEST_F(CatalogTest, AnEvictionThatCannotDrainLeavesTheStoreOpenOneThatFailedHeals) {
+  CatalogOptions options;
+  options.schema = KeyedBase();
+  options.flush_interval = {};
+  options.flush_fail_deadline = std::chrono::hours(1);
+  const auto catalog = Catalog::Open(store_, posix_.env(), options).ValueOrDie();
+  const auto table = catalog->Create("exp").ValueOrDie();
+  ASSERT_TRUE(Append(*table, {{"a", 1}}).ok());
+  const auto rule = store_.AddRule({.operation = object_store::StoreOperation::kCreate,
+                                    .name_glob = "*_gen_*",
+                                    .status = MakeError(ErrorKind::kIo, "EIO")});
+  EXPECT_TRUE(Is(Flush(*table), ErrorKind::kFailedWriter));
+  EXPECT_EQ(catalog->Health().failed, 1u);
+  EXPECT_EQ(catalog->Health().troubles.front().table, "exp");
+  store_.RemoveRule(rule);
+  ASSERT_TRUE(catalog->Evict("exp", kWait).ok());
+  const auto healed = catalog->Find("exp").ValueOrDie();
+  EXPECT_EQ(Read(*healed), (KeyedRows{{"a", 1}}));
+  EXPECT_TRUE(Flush(*healed).ok());
+
+  ASSERT_TRUE(Append(*healed, {{"b", 2}}).ok());
+  store_.AddRule({.operation = object_store::StoreOperation::kCreate, .name_glob = "*_gen_*"});
+  EXPECT_TRUE(Is(catalog->Evict("exp", std::chrono::milliseconds(20)), ErrorKind::kFailedWriter));
+  EXPECT_EQ(catalog->open_tables(), 1u);
+  store_.ClearRules();
+}
+
+TEST_F(CatalogTest, AFlushThatTakesTooLongSaysWhy) {
+  CatalogOptions options;
+  options.schema = KeyedBase();
+  options.flush_interval = {};
+  options.flush_fail_deadline = std::chrono::hours(1);
+  options.flush_wait = std::chrono::milliseconds(50);
+  const auto catalog = Catalog::Open(store_, posix_.env(), options).ValueOrDie();
+  const auto table = catalog->Create("exp").ValueOrDie();
+  ASSERT_TRUE(Append(*table, {{"a", 1}}).ok());
+  store_.AddRule({.operation = object_store::StoreOperation::kCreate,
+                  .name_glob = "*_gen_*",
+                  .status = MakeError(ErrorKind::kUnavailable, "the bucket is away")});
+  const Status late = Flush(*table);
+  EXPECT_TRUE(Is(late, ErrorKind::kDeadline)) << late;
+  EXPECT_NE(late.message().find("the bucket is away"), std::string::npos) << late;
+  EXPECT_EQ(catalog->Health().retrying, 1u);
+  store_.ClearRules();
+  EXPECT_EQ(Read(*table), (KeyedRows{{"a", 1}}));
+}
+
 // Random appends and flushes against a model; every read of every shape must agree.
 TEST_F(CatalogTest, ReadsAgreeWithAModelWhateverTheTiers) {
   const uint64_t seed = tests::SeedFor("CatalogTest.ReadsAgreeWithAModelWhateverTheTiers");

@@ -1,6 +1,7 @@
 """The server as a child process that a test starts, kills and measures."""
 
 import contextlib
+import http.client
 import os
 import pathlib
 import signal
@@ -78,15 +79,21 @@ class Server:
 
     def start(self) -> "Server":
         self.launch()
+        if not self.answers_or_died():
+            raise AssertionError(f"the server ended with {self._process.returncode} at start:\n{self.log_tail()}")
+        return self
+
+    def answers_or_died(self) -> bool:
+        """Waits until the process that was launched answers (True) or ends (False)."""
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             if not self.running:
-                raise AssertionError(f"the server ended with {self._process.returncode} at start:\n{self.log_tail()}")
+                return False
             try:
                 with contextlib.closing(self.api(timeout=5)) as api:
                     if api.get("/api/v1/health").status == 200:
-                        return self
-            except OSError:
+                        return True
+            except (OSError, http.client.HTTPException):
                 pass
             time.sleep(0.005)
         raise AssertionError(f"the server does not answer after {START_SECONDS} s:\n{self.log_tail()}")
@@ -107,6 +114,14 @@ class Server:
         self.terminate()
         code = self.wait()
         assert code == 0, f"exit code {code} after SIGTERM:\n{self.log_tail()}"
+
+    def ended(self, seconds: float) -> bool:
+        """Whether the process ends by itself within this time."""
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
 
     def kill9(self) -> None:
         assert self.running, f"the server died by itself ({self._process and self._process.returncode}):\n{self.log_tail()}"

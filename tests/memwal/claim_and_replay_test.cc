@@ -12,8 +12,9 @@ class ClaimAndReplay : public ShardWorld {
   // As other software appends: one entry, no look at the epoch afterwards.
   ShardLog::Outcome AppendAs(Epoch epoch, LogPosition position, const KeyedRows& rows) {
     ShardLog log(memory_, "t", shard_);
-    return log.Append(position, {epoch, Generation(1), epoch.value() * 100 + position.value()},
-                      {StorageBatch(rows)})
+    return log
+        .Append(position, {epoch, Generation(1), epoch.value() * 100 + position.value()},
+                {StorageBatch(rows)})
         .outcome;
   }
   void Write(const std::string& name, const std::string& bytes) {
@@ -49,8 +50,9 @@ TEST_F(ClaimAndReplay, ACommitIsTheSuccessorUnderTheOwnersEpoch) {
   ASSERT_TRUE(committed.ok());
   EXPECT_EQ(committed->version(), 2u);
   EXPECT_EQ(committed->writer_epoch(), 1u);
-  EXPECT_TRUE(Is(manifests.Commit(Epoch(9), {}, [](ShardManifest&) { return Status::OK(); }).status(),
-                 ErrorKind::kFenced));
+  EXPECT_TRUE(
+      Is(manifests.Commit(Epoch(9), {}, [](ShardManifest&) { return Status::OK(); }).status(),
+         ErrorKind::kFenced));
   EXPECT_EQ(Manifest().version(), 2u) << "a refused commit writes nothing";
 }
 
@@ -79,10 +81,12 @@ TEST_F(ClaimAndReplay, ABenignCommitDoesNotAbortAClaimAHigherEpochDoes) {
                                 .action = FaultAction::kDelay,
                                 .delay = std::chrono::milliseconds(1)};
   object_store::FaultStore benign(memory_, [&](env::Duration) {
-    ASSERT_TRUE(manifests.Commit(Epoch(1), {}, [](ShardManifest& manifest) {
-                           manifest.set_wal_entry_position_last_seen(0);
-                           return Status::OK();
-                         })
+    ASSERT_TRUE(manifests
+                    .Commit(Epoch(1), {},
+                            [](ShardManifest& manifest) {
+                              manifest.set_wal_entry_position_last_seen(0);
+                              return Status::OK();
+                            })
                     .ok());
   });
   benign.AddRule(before_put);
@@ -90,9 +94,8 @@ TEST_F(ClaimAndReplay, ABenignCommitDoesNotAbortAClaimAHigherEpochDoes) {
   ASSERT_TRUE(claimed.ok()) << claimed.status();
   EXPECT_EQ(claimed->writer_epoch(), 2u);
 
-  object_store::FaultStore rival(memory_, [&](env::Duration) {
-    ASSERT_TRUE(manifests.Claim(3).ok());
-  });
+  object_store::FaultStore rival(memory_,
+                                 [&](env::Duration) { ASSERT_TRUE(manifests.Claim(3).ok()); });
   rival.AddRule(before_put);
   EXPECT_TRUE(Is(ShardManifestStore(rival, "t", shard_).Claim(4).status(), ErrorKind::kFenced));
   EXPECT_EQ(Manifest().writer_epoch(), 3u);
@@ -101,7 +104,8 @@ TEST_F(ClaimAndReplay, ABenignCommitDoesNotAbortAClaimAHigherEpochDoes) {
 // Two claims whose content is equal: the one that lost must not take the other's for its own.
 TEST_F(ClaimAndReplay, AClaimWhoseAnswerIsLostIsNotMistakenForAnothersEqualOne) {
   const ShardManifestStore manifests(memory_, "t", shard_);
-  object_store::FaultStore silent(memory_, [&](env::Duration) { ASSERT_TRUE(manifests.Claim(1).ok()); });
+  object_store::FaultStore silent(memory_,
+                                  [&](env::Duration) { ASSERT_TRUE(manifests.Claim(1).ok()); });
   silent.AddRule({.operation = StoreOperation::kFinish,
                   .name_glob = "*/manifest/*.binpb",
                   .nth = 1,
@@ -135,10 +139,8 @@ TEST_F(ClaimAndReplay, TheSentinelIsThereBeforeTheReplayReadsAnything) {
   Crashed(1);
   std::vector<LogPosition> at_sentinel;
   SyncPoints::Instance().Arm("claim.after_sentinel", [&] { at_sentinel = LogPositions(); });
-  object_store::FaultStore::RuleId reads =
-      store_.AddRule({.operation = StoreOperation::kOpen,
-                      .name_glob = Entry(1),
-                      .action = FaultAction::kDelay});
+  object_store::FaultStore::RuleId reads = store_.AddRule(
+      {.operation = StoreOperation::kOpen, .name_glob = Entry(1), .action = FaultAction::kDelay});
   const auto writer = Open();
   EXPECT_EQ(at_sentinel.size(), 2u);
   EXPECT_GE(store_.matches(reads), 1u);
@@ -151,9 +153,8 @@ TEST_F(ClaimAndReplay, TheSentinelIsThereBeforeTheReplayReadsAnything) {
 TEST_F(ClaimAndReplay, WhatAPredecessorAppendsBelowTheSentinelIsRecovered) {
   Crashed(1);
   ShardLog::Outcome outcome = ShardLog::Outcome::kAbsent;
-  SyncPoints::Instance().Arm("claim.after_manifest", [&] {
-    outcome = AppendAs(Epoch(1), LogPosition(2), {{"late", 5}});
-  });
+  SyncPoints::Instance().Arm("claim.after_manifest",
+                             [&] { outcome = AppendAs(Epoch(1), LogPosition(2), {{"late", 5}}); });
   const auto writer = Open();
   EXPECT_EQ(outcome, ShardLog::Outcome::kLanded);
   EXPECT_EQ(Rows(*writer), (std::map<std::string, int64_t>{{"k1", 1}, {"late", 5}}));
@@ -280,7 +281,8 @@ TEST_F(ClaimAndReplay, AFlippedBitInTheLastEntryIsNotTakenForATornOne) {
     flipped[at] = static_cast<char>(flipped[at] ^ 4);
     Write(Entry(2), flipped);
     const auto opened = ShardWriter::Open(Options());
-    EXPECT_TRUE(Is(opened.status(), ErrorKind::kCorrupt)) << "byte " << at << ": " << opened.status();
+    EXPECT_TRUE(Is(opened.status(), ErrorKind::kCorrupt))
+        << "byte " << at << ": " << opened.status();
   }
   EXPECT_EQ(Manifest().writer_epoch(), 1u);
 }
@@ -310,14 +312,19 @@ TEST_F(ClaimAndReplay, AGapIsRefusedAndSoIsALogThatLostItsEnd) {
 
 TEST_F(ClaimAndReplay, ALowerGenerationIsRefused) {
   ShardLog log(memory_, "t", shard_);
-  { (void)Open(); }
-  ASSERT_EQ(log.Append(LogPosition(1), {Epoch(1), Generation(4), 1}, {StorageBatch({{"a", 1}})}).outcome,
-            ShardLog::Outcome::kLanded);
-  ASSERT_EQ(log.Append(LogPosition(2), {Epoch(1), Generation(3), 2}, {StorageBatch({{"b", 1}})}).outcome,
-            ShardLog::Outcome::kLanded);
+  {
+    (void)Open();
+  }
+  ASSERT_EQ(
+      log.Append(LogPosition(1), {Epoch(1), Generation(4), 1}, {StorageBatch({{"a", 1}})}).outcome,
+      ShardLog::Outcome::kLanded);
+  ASSERT_EQ(
+      log.Append(LogPosition(2), {Epoch(1), Generation(3), 2}, {StorageBatch({{"b", 1}})}).outcome,
+      ShardLog::Outcome::kLanded);
   const Status refused = OpenFails();
   EXPECT_TRUE(Is(refused, ErrorKind::kCorrupt));
-  EXPECT_NE(refused.message().find("generation 3 below generation 4"), std::string::npos) << refused;
+  EXPECT_NE(refused.message().find("generation 3 below generation 4"), std::string::npos)
+      << refused;
 }
 
 TEST_F(ClaimAndReplay, AZeroByteManifestIsPassedOverWhenTheLogHasItAll) {
@@ -350,7 +357,8 @@ TEST_F(ClaimAndReplay, RowsWithoutAnyManifestAreRefused) {
   EXPECT_EQ(LogPositions().size(), 1u);
 }
 
-// A cleanly closed writer of the same process goes on; anything else makes a new epoch or is fenced.
+// A cleanly closed writer of the same process goes on; anything else makes a new epoch or is
+// fenced.
 TEST_F(ClaimAndReplay, AContinuedClaimTakesNoEpochAndNoSentinelButNeverTheShardBack) {
   Epoch epoch;
   {

@@ -1,5 +1,5 @@
-// Seal fences: what a wait for a flush covers, and that it ends with the truth. Names in the comments
-// are the invariants of docs/reliability.md.
+// Seal fences: what a wait for a flush covers, and that it ends with the truth. Names in the
+// comments are the invariants of docs/reliability.md.
 #include "memwal/seal_fence.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// A shard over a memory store with faults, on real threads: what the tests of the shard writer stand
-// on.
+// A shard over a memory store with faults, on real threads: what the tests of the shard writer
+// stand on.
 #pragma once
 
 #include <gtest/gtest.h>

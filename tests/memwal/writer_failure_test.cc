@@ -30,7 +30,8 @@ TEST_F(WriterFailure, TheLogsOrderIsTheOrderOfTheAppends) {
     const auto entry = *log.Read(position).ValueOrDie();
     for (const auto& batch : entry.batches) {
       const auto& values = static_cast<const arrow::Int64Array&>(*batch->column(1));
-      for (int64_t row = 0; row < batch->num_rows(); ++row) EXPECT_EQ(values.Value(row), expected++);
+      for (int64_t row = 0; row < batch->num_rows(); ++row)
+        EXPECT_EQ(values.Value(row), expected++);
     }
   }
   EXPECT_EQ(expected, 30);
@@ -102,10 +103,10 @@ TEST_F(WriterFailure, AnAppendWhoseOutcomeStaysUnknownPoisonsAndAReopenTells) {
     {
       const auto writer = Open();
       ASSERT_TRUE(AppendAndWait(*writer, {{"a", 1}}).ok());
-      store_.AddRule({.operation = StoreOperation::kFinish,
-                      .name_glob = "*/wal/*",
-                      .action = landed ? FaultAction::kLandedAnswerLost
-                                       : FaultAction::kNotLandedAnswerLost});
+      store_.AddRule(
+          {.operation = StoreOperation::kFinish,
+           .name_glob = "*/wal/*",
+           .action = landed ? FaultAction::kLandedAnswerLost : FaultAction::kNotLandedAnswerLost});
       store_.AddRule({.operation = StoreOperation::kOpen, .name_glob = "*/wal/*"});
       Gate gate("log.before_put");
       const auto unknown = Append(*writer, {{"unknown", 1}});
