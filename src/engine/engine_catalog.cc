@@ -30,6 +30,22 @@ class EngineCatalog final : public Catalog, public std::enable_shared_from_this<
 
   void StartSweeper() { ScheduleSweep(); }
 
+  // Stores that are on disk and not in the registry get their row back.
+  Status RegisterWhatIsThere() {
+    ARROW_ASSIGN_OR_RAISE(const auto listing, store_.List("", {}));
+    for (const std::string& folder : listing.folders) {
+      const std::string path = folder.substr(0, folder.size() - 1);
+      if (path == options_->registry_path || !path.ends_with(options_->table_suffix)) continue;
+      const std::string name = path.substr(0, path.size() - options_->table_suffix.size());
+      ARROW_ASSIGN_OR_RAISE(const auto registered, registry_->Find(name));
+      if (registered) continue;
+      const auto now = env_.clock->WallNow().time_since_epoch();
+      ARROW_RETURN_NOT_OK(registry_->Add(
+          {name, UriOf(name), std::chrono::duration_cast<std::chrono::milliseconds>(now).count()}));
+    }
+    return Status::OK();
+  }
+
   Result<std::shared_ptr<Table>> Create(const std::string& name) override {
     ARROW_ASSIGN_OR_RAISE(const auto turn, TakeTurn(name));
     ARROW_ASSIGN_OR_RAISE(const auto registered, registry_->Find(name));
@@ -331,8 +347,10 @@ class EngineCatalog final : public Catalog, public std::enable_shared_from_this<
 Result<std::shared_ptr<Catalog>> Catalog::Open(object_store::ObjectStore& store,
                                                const env::Env& env, CatalogOptions options) {
   ARROW_ASSIGN_OR_RAISE(auto registry, Registry::Open({&store, &env}, options.registry_path));
+  const bool may_lack_rows = registry->may_lack_rows();
   auto catalog =
       std::make_shared<EngineCatalog>(store, env, std::move(options), std::move(registry));
+  if (may_lack_rows) ARROW_RETURN_NOT_OK(catalog->RegisterWhatIsThere());
   catalog->StartSweeper();
   return std::shared_ptr<Catalog>(std::move(catalog));
 }

@@ -4,6 +4,7 @@
 
 #include "engine/merge_scan.h"
 #include "engine/newest_version.h"
+#include "memwal/log_validation.h"
 #include "memwal/mem_wal_index.h"
 #include "memwal/names.h"
 #include "memwal/storage_schema.h"
@@ -22,6 +23,21 @@ struct EngineTable::PendingAppend {
   std::vector<std::shared_ptr<arrow::RecordBatch>> batches;
   env::Reservation charge;
   env::Promise<AppendReceipt> promise;
+};
+
+// A stream that opens files as it goes.
+class EngineTable::CheckedStream final : public lance::BatchStream {
+ public:
+  CheckedStream(std::shared_ptr<EngineTable> table, std::unique_ptr<lance::BatchStream> inner)
+      : table_(std::move(table)), inner_(std::move(inner)) {}
+  const std::shared_ptr<arrow::Schema>& schema() const override { return inner_->schema(); }
+  Result<std::shared_ptr<arrow::RecordBatch>> Next() override {
+    return table_->NotMerelyMissing(inner_->Next());
+  }
+
+ private:
+  const std::shared_ptr<EngineTable> table_;
+  const std::unique_ptr<lance::BatchStream> inner_;
 };
 
 EngineTable::EngineTable(object_store::ObjectStore& store, const env::Env& env,
@@ -94,13 +110,19 @@ Status EngineTable::CheckSchema() const {
 // must be visible at once.
 Result<bool> EngineTable::LogHasUnflushedRows() {
   const memwal::ShardManifestStore manifests(store_, path_, shard_);
-  ARROW_ASSIGN_OR_RAISE(const auto manifest, manifests.ReadNewest());
-  if (!manifest) return false;
-  const LogPosition next(manifest->replay_after_wal_entry_position() + 1);
-  const auto head = store_.Head(memwal::LogEntryName(path_, shard_, next));
-  if (head.ok()) return true;
-  if (Is(head.status(), ErrorKind::kNotFound)) return false;
-  return head.status();
+  memwal::ShardLog log(store_, path_, shard_);
+  ARROW_ASSIGN_OR_RAISE(auto manifest, manifests.ReadNewest());
+  while (manifest) {
+    // The whole log above the cursor is looked at: a hole is an acknowledged row that is gone, and
+    // must not read as "nothing there".
+    const auto extent = memwal::FindLogExtent(log, *manifest);
+    if (extent.ok()) return extent->first < extent->end;
+    // A clean-up by another process may have run in between.
+    const uint64_t version = manifest->version();
+    ARROW_ASSIGN_OR_RAISE(manifest, manifests.ReadNewest(ShardManifestVersion(version)));
+    if (manifest && manifest->version() == version) return extent.status();
+  }
+  return false;
 }
 
 TableVersion EngineTable::version() const {
@@ -462,7 +484,16 @@ Result<std::shared_ptr<const Snapshot>> EngineTable::NewestSnapshot() {
        ++tries) {
     snapshot = TrySnapshot();
   }
-  return snapshot;
+  return NotMerelyMissing(std::move(snapshot));
+}
+
+// A file that the manifests name and that is not there is damage, unless the whole table is gone.
+template <typename T>
+Result<T> EngineTable::NotMerelyMissing(Result<T> result) {
+  if (!Is(result.status(), ErrorKind::kNotFound)) return result;
+  const auto listing = store_.List(path_ + "/_versions/", {.limit = 1});
+  if (!listing.ok() || listing->objects.empty()) return result;
+  return WithKind(result.status(), ErrorKind::kCorrupt);
 }
 
 Result<std::shared_ptr<const Snapshot>> EngineTable::TakeSnapshot() {
@@ -493,13 +524,16 @@ Result<TableVersion> EngineTable::Checkout(std::optional<TableVersion> version) 
 
 Result<std::unique_ptr<lance::BatchStream>> EngineTable::Scan(const ReadOptions& options) {
   ARROW_ASSIGN_OR_RAISE(auto snapshot, TakeSnapshot());
-  return MergeScan(std::move(snapshot), user_schema_, options);
+  ARROW_ASSIGN_OR_RAISE(auto stream,
+                        NotMerelyMissing(MergeScan(std::move(snapshot), user_schema_, options)));
+  return std::make_unique<CheckedStream>(shared_from_this(), std::move(stream));
 }
 
 Result<std::shared_ptr<arrow::RecordBatch>> EngineTable::Get(
     std::string_view key, const std::optional<std::vector<std::string>>& columns) {
   ARROW_ASSIGN_OR_RAISE(const auto snapshot, TakeSnapshot());
-  return PointRead(*snapshot, user_schema_, key, columns.value_or(user_schema_->field_names()));
+  return NotMerelyMissing(
+      PointRead(*snapshot, user_schema_, key, columns.value_or(user_schema_->field_names())));
 }
 
 }  // namespace sarissa::engine

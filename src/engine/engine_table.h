@@ -72,6 +72,9 @@ class EngineTable final : public Table, public std::enable_shared_from_this<Engi
   Status OpenTable();
   Status CheckSchema() const;
   Result<bool> LogHasUnflushedRows();
+  class CheckedStream;
+  template <typename T>
+  Result<T> NotMerelyMissing(Result<T> result);
   std::shared_ptr<memwal::ShardWriter> writer() const;
   // The writer, opened by the first caller (inline, it blocks on the store) and awaited by the
   // others.

@@ -4,6 +4,7 @@
 #include <arrow/array/builder_primitive.h>
 
 #include "engine/newest_version.h"
+#include "lance/table/manifest.h"
 
 namespace sarissa::engine {
 namespace {
@@ -39,8 +40,17 @@ Result<std::unique_ptr<Registry>> Registry::Open(lance::TableContext context,
     if (Is(table.status(), ErrorKind::kAlreadyExists)) table = lance::Table::Open(context, path);
   }
   if (!table.ok()) return Annotate(table.status(), path);
-  ARROW_ASSIGN_OR_RAISE(auto state, Load(*table));
-  return std::unique_ptr<Registry>(new Registry(std::move(state)));
+  auto state = Load(*table);
+  if (!state.ok()) {
+    // A manifest that parses and makes no sense.
+    const Status& status = state.status();
+    const bool nonsense = Is(status, ErrorKind::kInvalid);
+    return Annotate(nonsense ? WithKind(status, ErrorKind::kCorrupt) : status,
+                    fmt::format("{} version {}", path, (*table)->version()));
+  }
+  ARROW_ASSIGN_OR_RAISE(const lance::TableTip tip, lance::FindTip(*context.store, path));
+  const bool torn = tip.taken > tip.newest.version;
+  return std::unique_ptr<Registry>(new Registry(*std::move(state), torn));
 }
 
 Result<std::shared_ptr<const Registry::State>> Registry::Load(std::shared_ptr<lance::Table> table) {

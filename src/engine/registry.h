@@ -22,6 +22,9 @@ class Registry {
   static Result<std::unique_ptr<Registry>> Open(lance::TableContext context,
                                                 const std::string& path);
 
+  // True if Open found a torn newest version and fell back to an older one, as other software's
+  // crash leaves it: rows may be missing.
+  bool may_lack_rows() const { return may_lack_rows_; }
   Result<std::optional<TableInfo>> Find(const std::string& name);
   Result<std::map<std::string, TableInfo>> All();
   Status Add(const TableInfo& info);
@@ -39,11 +42,13 @@ class Registry {
         rows;  // a name may be there twice when two processes created it at once
   };
 
-  explicit Registry(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+  Registry(std::shared_ptr<const State> state, bool may_lack_rows)
+      : may_lack_rows_(may_lack_rows), state_(std::move(state)) {}
   static Result<std::shared_ptr<const State>> Load(std::shared_ptr<lance::Table> table);
   Result<std::shared_ptr<const State>> Refresh();
   Status Adopt(std::shared_ptr<lance::Table> table);
 
+  const bool may_lack_rows_;
   std::mutex mutex_;  // leaf; guards the pointer only
   std::shared_ptr<const State> state_;
 };
