@@ -5,7 +5,7 @@ PORT ?= 3000
 DATA_DIR ?= ./sarissa-data
 SOURCES = find src tests bench -name '*.h' -o -name '*.cc'
 
-.PHONY: build run test bench format lint tidy soak bootstrap clean
+.PHONY: build run test bench bench-group-commit format lint tidy soak mutants bootstrap clean
 
 build: bootstrap build/release/build.ninja
 	cmake --build --preset release --target sarissa -j $(JOBS)
@@ -22,6 +22,11 @@ bench: build
 	scripts/bootstrap --test
 	.venv/bin/python bench/run.py $(BENCH_FLAGS)
 
+bench-group-commit: bootstrap build/release/build.ninja
+	cmake --build --preset release --target group_commit -j $(JOBS)
+	scripts/bootstrap --test
+	.venv/bin/python bench/group_commit.py $(BENCH_FLAGS)
+
 format:
 	$(SOURCES) | xargs -r clang-format-19 -i
 
@@ -33,6 +38,9 @@ tidy:
 
 soak:
 	SARISSA_COUNTS=soak STAGES="release unit python e2e" scripts/test
+
+mutants: bootstrap
+	scripts/mutants --jobs $(JOBS) $(MUTANT_FLAGS)
 
 bootstrap:
 	@scripts/bootstrap

@@ -1,11 +1,14 @@
 """Tables of a benchmark run, for the terminal and for docs/benchmarks.md."""
 
 import pathlib
+import re
 import statistics
 
 BASELINES = ("original", "original-preencoded")
 KINDS = {"small": "Small rollouts (0.5 KB of JSON, one row a request)",
          "tokens8k": "8k-token rollouts (8192 token ids and log probabilities, 133 KB of JSON, one row a request)"}
+# Of docs/benchmarks.md; other programs write them, at the end of the page.
+SEPARATE_SECTIONS = ("## Group commit\n",)
 HEAD = ("clients", "system", "durability", "stores", "rows/s", "p50 ms", "p99 ms", "rows/s ÷ original", "rows/s ÷ original, pre-encoded")
 
 
@@ -44,13 +47,13 @@ def rows(runs: list[dict], kind: str) -> list[tuple[str, ...]]:
     return lines
 
 
-def text_table(lines: list[tuple[str, ...]]) -> str:
-    widths = [max(len(line[i]) for line in [HEAD, *lines]) for i in range(len(HEAD))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in [HEAD, *lines])
+def text_table(lines: list[tuple[str, ...]], head: tuple[str, ...] = HEAD) -> str:
+    widths = [max(len(line[i]) for line in [head, *lines]) for i in range(len(head))]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in [head, *lines])
 
 
-def markdown_table(lines: list[tuple[str, ...]]) -> str:
-    return "\n".join("| " + " | ".join(line) + " |" for line in [HEAD, ("---",) * len(HEAD), *lines])
+def markdown_table(lines: list[tuple[str, ...]], head: tuple[str, ...] = HEAD) -> str:
+    return "\n".join("| " + " | ".join(line) + " |" for line in [head, ("---",) * len(head), *lines])
 
 
 def print_tables(document: dict) -> None:
@@ -64,7 +67,20 @@ def encode_milliseconds(runs: list[dict], kind: str) -> list[float]:
     return [run["result"]["python_encode_ms_per_row"] for run in runs if run["kind"] == kind and run["system"] == "original"]
 
 
+def sections(page: str) -> list[str]:
+    """What comes before the first "## " heading, then each section with its heading."""
+    return re.split(r"^(?=## )", page, flags=re.MULTILINE)
+
+
+def write_section(path: pathlib.Path, title: str, body: str) -> None:
+    """Puts a section at the end of the page, in place of one with that title."""
+    kept = [part for part in sections(path.read_text()) if not part.startswith(f"## {title}\n")]
+    path.write_text("".join(kept).rstrip("\n") + f"\n\n## {title}\n\n{body}")
+
+
 def write_docs(path: pathlib.Path, document: dict) -> None:
+    page = path.read_text() if path.exists() else ""
+    separate = "".join("\n" + part for part in sections(page) if part.startswith(SEPARATE_SECTIONS))
     machine, settings, runs = document["machine"], document["settings"], document["runs"]
     facts = "\n".join(f"- {name.replace('_', ' ')}: {value}" for name, value in machine.items())
     tables = "\n\n".join(f"## {title}\n\n{markdown_table(rows(runs, kind))}" for kind, title in KINDS.items() if rows(runs, kind))
@@ -109,4 +125,4 @@ Durability, of a row at the moment of its acknowledgement:
   what a user of the package pays. The `pre-encoded` rows leave it out and hand ready text to the native method below; measure the store by those.
 - A row of the original is invisible until a flush; a row of Sarissa is visible at its acknowledgement.
 - The windows are short: they hold few flushes to generations and no long-term maintenance.
-""")
+{separate}""")

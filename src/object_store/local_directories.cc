@@ -49,14 +49,15 @@ Status LocalDirectories::Make(const std::string& directory) {
   return Status::OK();
 }
 
+Status LocalDirectories::CheckSynced(const std::string& directory) {
+  const std::scoped_lock lock(mutex_);
+  if (!failed_.contains(directory)) return Status::OK();
+  return Error(ErrorKind::kIo, "'{}': a sync failed earlier; what it covered may be lost",
+               directory);
+}
+
 Status LocalDirectories::Sync(const std::string& directory) {
-  {
-    const std::scoped_lock lock(mutex_);
-    if (failed_.contains(directory)) {
-      return Error(ErrorKind::kIo, "'{}': a sync failed earlier; what it covered may be lost",
-                   directory);
-    }
-  }
+  ARROW_RETURN_NOT_OK(CheckSynced(directory));
   Status synced = file_system_.SyncDirectory(directory);
   if (synced.ok() || Is(synced, ErrorKind::kNotFound)) return synced;
   const std::scoped_lock lock(mutex_);

@@ -34,6 +34,8 @@ class LocalDirectories {
   // (kIo): the kernel drops what it could not write and reports it once, so that a later success
   // says nothing about it.
   Status Sync(const std::string& directory);
+  // kIo if `directory` is one that failed: nothing new should become visible in it.
+  Status CheckSynced(const std::string& directory);
   // `directory` turned out to be missing: it and those above it are looked at again.
   void ForgetAbove(const std::string& directory);
   // `directory` and all below it are deleted.

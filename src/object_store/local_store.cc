@@ -71,6 +71,8 @@ class LocalWriter final : public ObjectWriter {
     if (file_ == nullptr) return Error(ErrorKind::kInvalid, "'{}' is finished already", path_);
     const std::unique_ptr<env::WritableFile> file = std::move(file_);
     if (failed_) return Error(ErrorKind::kIo, "'{}': an earlier append failed", path_);
+    // Names that pile up in it and may all be lost would leave holes between those that are not.
+    ARROW_RETURN_NOT_OK(directories_->CheckSynced(directory_));
     ARROW_RETURN_NOT_OK(Annotate(file->Sync(), path_));
     SARISSA_SYNC_POINT("local_store.before_link");
     ARROW_RETURN_NOT_OK(mode == PutMode::kIfAbsent ? LinkIfAbsent(*file) : Replace(*file));

@@ -6,7 +6,9 @@
 #include <algorithm>
 
 #include "env/posix/posix_env.h"
+#include "env/sim/sim_env.h"
 #include "env/sim/sim_random.h"
+#include "memwal/shard_writer.h"
 #include "object_store/fault_store.h"
 #include "object_store/memory_store.h"
 #include "tests/counts.h"
@@ -356,6 +358,113 @@ TEST_F(CatalogTest, UnknownColumnsAreRefusedByName) {
   const auto stream = table->Scan(options);
   EXPECT_TRUE(Is(stream.status(), ErrorKind::kInvalid));
   EXPECT_NE(stream.status().message().find("nothing"), std::string::npos);
+}
+
+TEST_F(CatalogTest, AShutdownNamesTheStoresWhoseRowsAreOnlyInTheLog) {
+  const auto catalog = OpenCatalog();
+  ASSERT_TRUE(Append(**catalog->Create("whole"), {{"a", 1}}).ok());
+  ASSERT_TRUE(Append(**catalog->Create("broken"), {{"a", 1}}).ok());
+  store_.AddRule({.operation = object_store::StoreOperation::kCreate,
+                  .name_glob = "broken*_gen_*",
+                  .status = MakeError(ErrorKind::kIo, "EIO")});
+  const Status closed = catalog->Close(kWait);
+  EXPECT_TRUE(Is(closed, ErrorKind::kFailedWriter)) << closed;
+  EXPECT_NE(closed.message().find("broken"), std::string::npos) << closed;
+  EXPECT_EQ(closed.message().find("whole"), std::string::npos) << closed;
+}
+
+// Rows that other software deleted in the shard: the tombstone is in a generation, or only in the
+// log.
+TEST_F(CatalogTest, ATombstoneHidesItsRowAndItselfInEveryTier) {
+  ASSERT_TRUE(OpenCatalog()->Create("exp").ok());
+  const auto tombstone = [](const std::string& key) {
+    const auto live = memwal::testing::StorageBatch({{key, 0}});
+    arrow::BooleanBuilder deleted;
+    SARISSA_CHECK(deleted.Append(true).ok(), "out of memory");
+    const int column = live->num_columns() - 1;
+    return live->SetColumn(column, live->schema()->field(column), deleted.Finish().ValueOrDie())
+        .ValueOrDie();
+  };
+  memwal::ShardOptions options;
+  options.store = &store_;
+  options.env = &posix_.env();
+  options.table = "exp.rollout.lance";
+  options.shard = ShardId::FromName("default");
+  options.storage_schema = memwal::testing::KeyedStorage();
+  {
+    const auto writer = memwal::ShardWriter::Open(options).ValueOrDie();
+    const auto append = [&](const std::shared_ptr<arrow::RecordBatch>& batch) {
+      return writer->Append({batch}, {}).Wait(kWait).status();
+    };
+    const auto seal = [&] {
+      return writer->Seal().Wait(*posix_.env().storage).Wait(kWait).status();
+    };
+    ASSERT_TRUE(append(memwal::testing::StorageBatch({{"a", 1}, {"b", 2}, {"c", 3}})).ok());
+    ASSERT_TRUE(seal().ok());
+    ASSERT_TRUE(append(tombstone("a")).ok());
+    ASSERT_TRUE(seal().ok());
+    ASSERT_TRUE(append(tombstone("b")).ok());
+  }
+  const auto catalog = OpenCatalog();
+  const auto table = catalog->Find("exp").ValueOrDie();
+  EXPECT_EQ(Read(*table), (KeyedRows{{"c", 3}}));
+  for (const char* deleted : {"a", "b"})
+    EXPECT_EQ(table->Get(deleted, std::nullopt).ValueOrDie(), nullptr) << deleted;
+  EXPECT_NE(table->Get("c", std::nullopt).ValueOrDie(), nullptr);
+}
+
+// The sweeper, in virtual time.
+class Sweeper : public ::testing::Test {
+ protected:
+  std::shared_ptr<Catalog> Start(env::Duration flush_interval, int64_t memory_limit) {
+    process_ = std::make_unique<env::SimEnv>(scheduler_, disk_,
+                                             env::SimEnv::Options{.memory_limit = memory_limit});
+    CatalogOptions options;
+    options.schema = KeyedBase();
+    options.flush_interval = flush_interval;
+    return Catalog::Open(memory_, process_->env(), options).ValueOrDie();
+  }
+  void CreateAndAppend(Catalog& catalog, const std::string& name, const KeyedRows& rows) {
+    const auto answer = (*catalog.Create(name))->Append({UserBatch(rows)}, {});
+    scheduler_.RunUntil([&] { return answer.IsReady(); });
+    ASSERT_TRUE(answer.IsReady() && answer.Get().ok());
+  }
+  int Generations(const std::string& name) {
+    const memwal::ShardManifestStore manifests(memory_, name + ".rollout.lance",
+                                               ShardId::FromName("default"));
+    return manifests.ReadNewest().ValueOrDie()->sstables_size();
+  }
+
+  env::SimScheduler scheduler_{1};
+  env::SimDisk disk_;
+  object_store::MemoryStore memory_;
+  std::unique_ptr<env::SimEnv> process_;
+};
+
+TEST_F(Sweeper, RowsReachAGenerationWhenTheyAreOldEnough) {
+  const auto catalog = Start(std::chrono::seconds(30), 0);
+  CreateAndAppend(*catalog, "exp", {{"a", 1}});
+  scheduler_.RunFor(std::chrono::seconds(25));
+  EXPECT_EQ(Generations("exp"), 0);
+  scheduler_.RunFor(std::chrono::seconds(10));
+  EXPECT_EQ(Generations("exp"), 1);
+  process_->Kill();
+}
+
+TEST_F(Sweeper, PressureSealsTheLargestIdleStoreAndSparesTheSmall) {
+  constexpr int64_t kRows = 1000;
+  // The index of the large store alone is nearly four fifths.
+  const auto catalog = Start({}, kRows * memwal::kIndexBytesPerRow / 4 * 5);
+  CreateAndAppend(*catalog, "small", {{"a", 1}});
+  scheduler_.RunFor(std::chrono::seconds(5));
+  EXPECT_EQ(Generations("small"), 0) << "no pressure yet";
+  KeyedRows rows;
+  for (int64_t i = 0; i < kRows; ++i) rows.emplace_back(fmt::format("k{}", i), i);
+  CreateAndAppend(*catalog, "large", rows);
+  scheduler_.RunFor(std::chrono::seconds(5));
+  EXPECT_EQ(Generations("large"), 1);
+  EXPECT_EQ(Generations("small"), 0);
+  process_->Kill();
 }
 
 }  // namespace

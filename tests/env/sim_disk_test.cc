@@ -105,6 +105,24 @@ TEST(SimDisk, SyncedDirectoryIsLostWithItsUnsyncedParentEntry) {
   EXPECT_TRUE(world.disk.Files().empty());
 }
 
+TEST(SimDisk, ACrashReachesEveryDirectory) {
+  World world;
+  std::string directory;
+  for (const char* name : {"/a", "/b", "/c"}) {
+    const std::string parent = directory.empty() ? "/" : directory;
+    directory += name;
+    ASSERT_TRUE(world.fs.CreateDirectory(directory).ok());
+    ASSERT_TRUE(world.fs.SyncDirectory(parent).ok());
+  }
+  const std::string lost[] = {"/a/lost", "/a/b/lost", "/a/b/c/lost"};
+  for (const std::string& path : lost) world.Write(path, "entry", "");
+  world.Crash(SimDisk::CrashMode::kDropAllUnsynced);
+  EXPECT_TRUE(world.disk.Files().empty());
+  EXPECT_TRUE(world.fs.detached());
+  SimFileSystem next(world.disk);
+  EXPECT_TRUE(next.Stat(directory).ok());
+}
+
 TEST(SimDisk, EntriesAreLostIndependently) {
   std::set<std::string> outcomes;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
@@ -199,6 +217,53 @@ TEST(SimDisk, PagesOfAFailedSyncAreNeverMadeDurable) {
   ASSERT_TRUE(world.fs.SyncDirectory("/").ok());
   world.Crash(SimDisk::CrashMode::kDropAllUnsynced);
   EXPECT_EQ(Text(world.disk, "/a"), "");
+}
+
+TEST(SimDisk, ACloneCrashesAsTheDiskItselfWouldAndLeavesItAlone) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(seed);
+    World world;
+    ASSERT_TRUE(world.fs.CreateDirectory("/d").ok());
+    for (int i = 0; i < 5; ++i) world.Write("/d/f" + std::to_string(i), "synced", "unsynced");
+    ASSERT_TRUE(world.fs.SyncDirectory("/").ok());
+    ASSERT_TRUE(world.fs.Rename("/d/f0", "/moved").ok());
+    ASSERT_TRUE(world.fs.RemoveFile("/d/f1").ok());
+    const uint64_t before = world.disk.StateHash();
+    const auto clone = world.disk.Clone();
+    EXPECT_EQ(clone->StateHash(), before);
+    SimRandom random(seed);
+    clone->Crash(random, SimDisk::CrashMode::kRandom);
+    EXPECT_EQ(world.disk.StateHash(), before);
+    world.Crash(SimDisk::CrashMode::kRandom, seed);
+    EXPECT_EQ(clone->StateHash(), world.disk.StateHash());
+  }
+}
+
+TEST(SimDisk, ATornAppendLeavesAPrefixOrGarbageOfTheRightLength) {
+  World world;
+  world.Write("/a", "kept", "");
+  const auto nameless = world.fs.CreateUnnamed("/").ValueOrDie();
+  uint64_t file = 0;
+  world.fs.SetAfterHook([&](const SimOperation& operation) {
+    if (operation.kind == SimOperationKind::kAppend) file = operation.file;
+    return Status::OK();
+  });
+  ASSERT_TRUE(nameless->Append(Bytes("12345678")).ok());
+  world.disk.TearAppend(file, 8, 3);
+  ASSERT_TRUE(nameless->LinkAs("/b").ok());
+  EXPECT_EQ(Text(world.disk, "/b"), "12345678") << "no name led to it";
+  const auto torn = world.disk.Clone();
+  torn->TearAppend(file, 8, 3);
+  EXPECT_EQ(Text(*torn, "/b"), "123");
+  const auto garbled = world.disk.Clone();
+  SimRandom random(1);
+  garbled->TearAppend(file, 8, 3, &random);
+  EXPECT_EQ(Text(*garbled, "/b").size(), 8u);
+  EXPECT_EQ(Text(*garbled, "/b").substr(0, 3), "123");
+  EXPECT_NE(Text(*garbled, "/b"), "12345678");
+  ASSERT_TRUE(nameless->Sync().ok());
+  world.disk.TearAppend(file, 8, 3);
+  EXPECT_EQ(Text(world.disk, "/b"), "12345678") << "it is synced";
 }
 
 TEST(SimFileSystem, HooksFailACallBeforeOrAfterItsEffect) {

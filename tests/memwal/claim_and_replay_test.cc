@@ -381,5 +381,16 @@ TEST_F(ClaimAndReplay, AContinuedClaimTakesNoEpochAndNoSentinelButNeverTheShardB
   EXPECT_TRUE(AppendAndWait(*rival, {{"c", 3}}).ok()) << "the rival is untouched";
 }
 
+// The hint takes no part in a claim or a commit.
+TEST_F(ClaimAndReplay, AHintThatCannotBeWrittenFailsNothing) {
+  store_.AddRule({.operation = StoreOperation::kCreate,
+                  .name_glob = ShardManifestHintName("t", shard_)});
+  const auto writer = ShardWriter::Open(Options());
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  ASSERT_TRUE(AppendAndWait(**writer, {{"a", 1}}).ok());
+  EXPECT_TRUE(SealAndWait(**writer).ok());
+  EXPECT_EQ(Manifest().version(), 2u);
+}
+
 }  // namespace
 }  // namespace sarissa::memwal

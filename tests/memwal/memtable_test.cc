@@ -102,5 +102,12 @@ TEST(PinnedBytes, CountsASharedBufferOnceAndSlicesByWhatTheyHold) {
   EXPECT_EQ(PinnedBytes(*batch->Slice(0, 1)), whole);
 }
 
+TEST(Memtable, CountsItsIndexBesideItsRows) {
+  const auto memtable = NewMemtable();
+  const auto batch = StorageBatch({{"a", 1}, {"b", 2}, {"a", 3}});
+  memtable->Insert({batch}, LogPosition(1), 0, {}, env::MonotonicTime{});
+  EXPECT_EQ(memtable->bytes(), PinnedBytes(*batch) + 3 * kIndexBytesPerRow);
+}
+
 }  // namespace
 }  // namespace sarissa::memwal

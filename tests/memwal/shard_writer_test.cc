@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "env/sim/sim_env.h"
 #include "memwal/position_sidecar.h"
 #include "tests/memwal/shard_world.h"
 
@@ -316,6 +317,39 @@ TEST_F(ShardWriterTest, OfSeveralOpenersOnlyTheLastMayAcknowledge) {
   for (const auto& one : done) ASSERT_TRUE(one.Wait(kWait).ok());
   const auto rows = Rows(*Open());
   for (const std::string& key : acknowledged) EXPECT_TRUE(rows.contains(key)) << key;
+}
+
+TEST_F(ShardWriterTest, AnAppendWaitsForNoTimer) {
+  env::SimScheduler scheduler(1);
+  env::SimDisk disk;
+  env::SimEnv process(scheduler, disk, {});
+  ShardOptions options = Options();
+  options.env = &process.env();
+  const auto writer = ShardWriter::Open(options).ValueOrDie();
+  const env::MonotonicTime start = process.env().clock->Now();
+  for (int i = 0; i < 3; ++i) {
+    const auto answer = Append(*writer, {{"a", i}});
+    scheduler.RunUntil([&] { return answer.IsReady(); });
+    ASSERT_TRUE(answer.IsReady() && answer.Get().ok());
+  }
+  EXPECT_EQ(process.env().clock->Now(), start);
+  process.Kill();
+}
+
+TEST_F(ShardWriterTest, RowsAreChargedWithTheirIndexAndAfterAReplayToo) {
+  env::MemoryBudget& budget = *posix_.env().budget;
+  KeyedRows rows;
+  for (int i = 0; i < 100; ++i) rows.emplace_back(fmt::format("k{}", i), i);
+  const int64_t index = static_cast<int64_t>(rows.size()) * kIndexBytesPerRow;
+  const auto batch = StorageBatch(rows);
+  const auto writer = Open();
+  const int64_t before = budget.used();
+  ASSERT_TRUE(writer->Append({batch}, budget.Force(PinnedBytes(*batch))).Wait(kWait).ok());
+  EXPECT_EQ(budget.used() - before, PinnedBytes(*batch) + index);
+  EXPECT_EQ(writer->Health().unflushed_bytes, PinnedBytes(*batch) + index);
+  const int64_t written = budget.used();
+  const auto again = Open();
+  EXPECT_GT(budget.used(), written);
 }
 
 }  // namespace

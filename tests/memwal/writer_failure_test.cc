@@ -285,5 +285,21 @@ TEST_F(WriterFailure, AFlushOfAFencedWriterIsRefusedAndItsRowsAreTheSuccessors) 
   EXPECT_EQ(Rows(*successor).size(), 1u);
 }
 
+TEST_F(WriterFailure, WhatQueuesBehindARefusedAppendIsWritten) {
+  const auto writer = Open();
+  store_.AddRule({.operation = StoreOperation::kFinish,
+                  .name_glob = "*/wal/*",
+                  .nth = 1,
+                  .status = MakeError(ErrorKind::kNoSpace, "disk full")});
+  Gate gate("log.before_put");
+  const auto refused = Append(*writer, {{"a", 1}});
+  gate.AwaitArrival();
+  const auto queued = Append(*writer, {{"b", 1}});
+  gate.Open();
+  EXPECT_TRUE(Is(refused.Wait(kWait).status(), ErrorKind::kNoSpace));
+  EXPECT_TRUE(queued.Wait(kWait).ok());
+  EXPECT_EQ(Rows(*writer), (std::map<std::string, int64_t>{{"b", 1}}));
+}
+
 }  // namespace
 }  // namespace sarissa::memwal

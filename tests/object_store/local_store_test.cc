@@ -252,6 +252,20 @@ TEST(LocalStore, LinkThatFailedInTheDeviceIsUnknown) {
   EXPECT_TRUE(Is(world.Put("a", "row"), ErrorKind::kOutcomeUnknown));
 }
 
+TEST(LocalStore, NothingNewAppearsWhereASyncFailed) {
+  Simulated world;
+  ASSERT_TRUE(world.Put("d/first", "row").ok());
+  world.fs.SetFaultHook([](const SimOperation& operation) {
+    return operation.kind == SimOperationKind::kSyncDirectory ? MakeError(ErrorKind::kIo, "EIO")
+                                                              : Status::OK();
+  });
+  EXPECT_TRUE(Is(world.Put("d/unknown", "row"), ErrorKind::kOutcomeUnknown));
+  world.fs.SetFaultHook(nullptr);
+  EXPECT_TRUE(Is(world.Put("d/refused", "row"), ErrorKind::kIo));
+  EXPECT_TRUE(Is(world.store->Head("d/refused").status(), ErrorKind::kNotFound));
+  EXPECT_TRUE(world.Put("elsewhere/a", "row").ok());
+}
+
 TEST(LocalStore, DeletedTreeIsMadeAgain) {
   Simulated world;
   ASSERT_TRUE(world.Put("t/wal/1", "row").ok());

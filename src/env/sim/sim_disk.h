@@ -150,8 +150,8 @@ class SimDisk {
   void Record(const SimOperation& operation);
 
   mutable std::mutex mutex_;
+  uint64_t last_inode_ = 0;  // before root_, which takes the first number
   InodePtr root_;
-  uint64_t last_inode_ = 0;
   bool record_ = true;
   uint64_t mutations_ = 0;
   std::vector<SimOperation> operations_;
