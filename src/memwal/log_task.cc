@@ -122,13 +122,17 @@ Status ShardWriter::CheckStillOwner() {
     const std::scoped_lock lock(mutex_);
     known = ShardManifestVersion(manifest_.version());
   }
-  ARROW_ASSIGN_OR_RAISE(const bool present, manifests_.Exists(known));
-  if (!present)
-    return Error(ErrorKind::kNotFound, "shard {} was deleted", options_.shard.ToString());
+  // In this order: manifests are removed in ascending order, so where the newer one came and went
+  // ours is gone, too.
   ARROW_ASSIGN_OR_RAISE(const bool newer, manifests_.Exists(known.Next()));
-  if (!newer) return Status::OK();
+  if (!newer) {
+    ARROW_ASSIGN_OR_RAISE(const bool present, manifests_.Exists(known));
+    if (present) return Status::OK();
+  }
   ARROW_ASSIGN_OR_RAISE(const NewestShardManifest found, manifests_.FindNewest(known));
   const auto& newest = found.manifest;
+  if (found.taken.value() == 0)
+    return Error(ErrorKind::kNotFound, "shard {} was deleted", options_.shard.ToString());
   if (newest && found.taken.value() != newest->version()) {
     return Error(ErrorKind::kCorrupt, "{}: the shard manifest has zero bytes",
                  ShardManifestName(options_.table, options_.shard, found.taken));

@@ -99,6 +99,20 @@ Result<std::optional<ShardManifest>> ShardManifestStore::ReadNewest(
 }
 
 Result<NewestShardManifest> ShardManifestStore::FindNewest(ShardManifestVersion known) const {
+  for (int round = 0; round < kCommitRounds; ++round) {
+    ARROW_ASSIGN_OR_RAISE(const std::optional<NewestShardManifest> found, TryFindNewest(known));
+    if (found) return *found;
+    // What was listed, or known, was cleaned up before it could be read: there is a newer one, or
+    // the shard is gone. The listing tells.
+    known = {};
+  }
+  return Error(ErrorKind::kUnavailable, "the manifests of shard {} change faster than they are read",
+               shard_.ToString());
+}
+
+// Nothing when a version that was there is gone.
+Result<std::optional<NewestShardManifest>> ShardManifestStore::TryFindNewest(
+    ShardManifestVersion known) const {
   NewestShardManifest newest;
   newest.taken = known;
   if (newest.taken.value() == 0) {
@@ -113,15 +127,17 @@ Result<NewestShardManifest> ShardManifestStore::FindNewest(ShardManifestVersion 
   for (uint64_t version = newest.taken.value(); version > 0; --version) {
     const std::string name = ShardManifestName(table_, shard_, ShardManifestVersion(version));
     auto bytes = store_.Get(name);
-    // Cleaned up: everything below is, too.
-    if (Is(bytes.status(), ErrorKind::kNotFound)) break;
+    if (Is(bytes.status(), ErrorKind::kNotFound)) {
+      if (version == newest.taken.value()) return std::optional<NewestShardManifest>();
+      break;  // cleaned up, and everything below it
+    }
     ARROW_RETURN_NOT_OK(bytes.status());
     if ((*bytes)->size() == 0) continue;
     ARROW_ASSIGN_OR_RAISE(newest.manifest,
                           DecodeShardManifest(name, **bytes, ShardManifestVersion(version)));
     break;
   }
-  return newest;
+  return std::optional<NewestShardManifest>(std::move(newest));
 }
 
 Status ShardManifestStore::Put(const ShardManifest& manifest) const {

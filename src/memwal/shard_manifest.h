@@ -72,6 +72,7 @@ class ShardManifestStore {
 
  private:
   Result<ShardManifestVersion> ListNewest() const;
+  Result<std::optional<NewestShardManifest>> TryFindNewest(ShardManifestVersion known) const;
 
   object_store::ObjectStore& store_;
   std::string table_;
