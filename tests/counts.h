@@ -38,7 +38,7 @@ inline uint64_t StoreSimulationSeeds() {
   return Soak() ? 100'000 : kSanitized ? 20 : 300;
 }
 // Workloads whose every crash point is tried, and of how many distinct crash states one is reopened.
-inline const uint64_t kCrashWorkloads = Soak() ? 20 : 1;
+inline const uint64_t kCrashWorkloads = Soak() ? 20 : kSanitized ? 1 : 4;
 inline const uint64_t kCrashStateStride = Soak() || !kSanitized ? 1 : 12;
 // States of one search of the protocol's model. Several searches together: 10^6 and more, 10^8.
 inline const uint64_t kProtocolStates = Soak() ? 20'000'000 : kSanitized ? 100'000 : 1'000'000;

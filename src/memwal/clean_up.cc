@@ -104,6 +104,8 @@ class CleanUp {
                    ManifestName(found.taken.value()));
     }
     if (!found.manifest) return false;
+    // What it does not need any more, the version below may.
+    if (newest_.version() != version) ARROW_RETURN_NOT_OK(manifests_.CheckDurable(*found.manifest));
     newest_ = *found.manifest;
     known_ = found.taken;
     return true;

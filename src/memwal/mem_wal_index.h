@@ -8,11 +8,12 @@
 #include "base/strong_type.h"
 #include "base/uuid.h"
 #include "env/env.h"
+#include "lance/table/compaction_watermark.h"
 #include "lance/table/table.h"
 
 namespace sarissa::memwal {
 
-inline constexpr char kMemWalIndexName[] = "__lance_mem_wal";
+using lance::kMemWalIndexName;
 
 bool HasMemWalIndex(const lance::Table& table);
 

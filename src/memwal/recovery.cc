@@ -167,8 +167,10 @@ Status ShardWriter::ReplayEntry(LogPosition position, DecodedLogEntry entry,
     batches.push_back(*std::move(aligned));
   }
   ++recovery_.replayed_entries;
-  for (const auto& batch : batches)
+  for (const auto& batch : batches) {
     recovery_.replayed_rows += static_cast<uint64_t>(batch->num_rows());
+    bytes += batch->num_rows() * kIndexBytesPerRow;
+  }
   active_->Insert(batches, position, 0, options_.env->budget->Force(bytes),
                   options_.env->clock->Now());
   return Status::OK();

@@ -170,6 +170,17 @@ Status ShardManifestStore::Put(const ShardManifest& manifest) const {
   return Status::OK();
 }
 
+Status ShardManifestStore::CheckDurable(const ShardManifest& manifest) const {
+  const std::string name =
+      ShardManifestName(table_, shard_, ShardManifestVersion(manifest.version()));
+  // A store says that a name is taken only when that cannot be lost.
+  const Status put =
+      store_.Put(name, BytesOf(EncodeShardManifest(manifest)), object_store::PutMode::kIfAbsent);
+  if (Is(put, ErrorKind::kAlreadyExists)) return Status::OK();
+  if (!put.ok()) return put;
+  return Error(ErrorKind::kConflict, "{} was cleaned up meanwhile", name);
+}
+
 Result<ShardManifest> ShardManifestStore::Claim(uint64_t nonce) const {
   uint64_t target = 0;
   for (int round = 0; round < kCommitRounds; ++round) {

@@ -57,6 +57,11 @@ class ShardManifestStore {
   // Writes `manifest` as its own version; kConflict when that version exists. An answer that was
   // lost is settled by reading the version back. The hint follows, best effort.
   Status Put(const ShardManifest& manifest) const;
+  // OK once `manifest`, which was read, cannot be lost any more. What can be read need not be
+  // durable: its writer may be before its sync, or have failed there, and a power loss then brings
+  // back the version below. To be asked before anything is made durable elsewhere, or removed, on
+  // the strength of a manifest.
+  Status CheckDurable(const ShardManifest& manifest) const;
 
   // Claims the shard: the newest manifest with the epoch raised by one (and by one more for each
   // zero-byte version above it, which may have been a claim), or version 1 with epoch 1. `nonce` is

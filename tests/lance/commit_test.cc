@@ -173,7 +173,7 @@ TEST(Commit, DeleteOfARowThatAnotherUpdatedIsAConflict) {
   ASSERT_VALUE(const auto empty, test::CreateRowTable(world.context(), "t"));
   ASSERT_VALUE(const auto base, Append(empty, "a", 5));
   pb::transaction::Transaction update;
-  update.set_update("");
+  update.mutable_update();
   auto deletions = WriteDeletionVector(world.store(), world.random(), "t", 0, 2,
                                        DeletionVector({3}), pb::table::DeletionFile::ARROW);
   ASSERT_TRUE(deletions.ok());
@@ -319,6 +319,23 @@ TEST(Commit, AnAmbiguousPutThatAnotherWonGoesOnAboveIt) {
   ASSERT_VALUE(const auto after, result);
   EXPECT_EQ(after->version(), TableVersion(3));
   EXPECT_EQ(FilesOf(*after), (std::multiset<std::string>{"ours", "theirs"}));
+}
+
+// Its bytes can be read, but a second put does not find them durable.
+TEST(Commit, AManifestThatIsVisibleButPerhapsNotDurableIsNotACommit) {
+  test::TableWorld world;
+  ASSERT_TRUE(test::CreateRowTable(world.context(), "t").ok());
+  FaultStore faulty(world.store());
+  ASSERT_VALUE(const auto table, Table::Open(world.context(faulty), "t"));
+  faulty.AddRule({.operation = StoreOperation::kFinish,
+                  .name_glob = "*.manifest",
+                  .nth = 1,
+                  .action = FaultAction::kLandedAnswerLost});
+  faulty.AddRule({.operation = StoreOperation::kFinish,
+                  .name_glob = "*.manifest",
+                  .action = FaultAction::kFail,
+                  .status = MakeError(ErrorKind::kIo, "the sync failed")});
+  ASSERT_KIND(ErrorKind::kOutcomeUnknown, Append(table, "a", 1));
 }
 
 TEST(Commit, AnOutcomeThatStaysUnknownIsSaidSo) {

@@ -101,19 +101,19 @@ TEST_F(ClaimAndReplay, ABenignCommitDoesNotAbortAClaimAHigherEpochDoes) {
   EXPECT_EQ(Manifest().writer_epoch(), 3u);
 }
 
-// Two claims whose content is equal: the one that lost must not take the other's for its own.
+// The first put is lost, and another claim of equal content lands before the second.
 TEST_F(ClaimAndReplay, AClaimWhoseAnswerIsLostIsNotMistakenForAnothersEqualOne) {
   const ShardManifestStore manifests(memory_, "t", shard_);
   object_store::FaultStore silent(memory_,
                                   [&](env::Duration) { ASSERT_TRUE(manifests.Claim(1).ok()); });
   silent.AddRule({.operation = StoreOperation::kFinish,
                   .name_glob = "*/manifest/*.binpb",
-                  .nth = 1,
+                  .nth = 2,
                   .action = FaultAction::kDelay,
                   .delay = std::chrono::milliseconds(1)});
   silent.AddRule({.operation = StoreOperation::kFinish,
                   .name_glob = "*/manifest/*.binpb",
-                  .nth = 2,
+                  .nth = 1,
                   .action = FaultAction::kNotLandedAnswerLost});
   const auto loser = ShardManifestStore(silent, "t", shard_).Claim(2);
   EXPECT_FALSE(loser.ok() && loser->writer_epoch() == 1u);
@@ -383,8 +383,8 @@ TEST_F(ClaimAndReplay, AContinuedClaimTakesNoEpochAndNoSentinelButNeverTheShardB
 
 // The hint takes no part in a claim or a commit.
 TEST_F(ClaimAndReplay, AHintThatCannotBeWrittenFailsNothing) {
-  store_.AddRule({.operation = StoreOperation::kCreate,
-                  .name_glob = ShardManifestHintName("t", shard_)});
+  store_.AddRule(
+      {.operation = StoreOperation::kCreate, .name_glob = ShardManifestHintName("t", shard_)});
   const auto writer = ShardWriter::Open(Options());
   ASSERT_TRUE(writer.ok()) << writer.status();
   ASSERT_TRUE(AppendAndWait(**writer, {{"a", 1}}).ok());

@@ -81,8 +81,8 @@ class SimDisk {
   // without a name are left out, as no crash leaves them. Made in a hook of SimFileSystem at each
   // mutating call, the images of one run are all the states that a crash in it can meet.
   std::unique_ptr<SimDisk> Clone() const;
-  // As if the machine stopped inside the append that gave file `file` its last `appended` bytes: the
-  // first `kept` of them are there; with `garbage` the others are there too and hold anything.
+  // As if the machine stopped inside the append that gave file `file` its last `appended` bytes:
+  // the first `kept` of them are there; with `garbage` the others are there too and hold anything.
   // Nothing when no name leads to the file, or when the bytes are synced.
   void TearAppend(uint64_t file, uint64_t appended, uint64_t kept, Random* garbage = nullptr);
 

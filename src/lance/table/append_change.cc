@@ -9,9 +9,8 @@ Status AppendChange::CheckOver(const pb::transaction::Transaction& theirs, Table
   return CheckAppendOver(theirs, version);
 }
 
-Status AppendChange::Apply(const VersionedManifest& newest, LoadedManifest& next,
-                           pb::transaction::Transaction& transaction) {
-  const auto& manifest = newest.loaded.manifest;
+Status AddFragments(const std::vector<pb::table::DataFragment>& fragments,
+                    pb::table::Manifest& manifest) {
   if (((manifest.reader_feature_flags() | manifest.writer_feature_flags()) & kFlagStableRowIds) !=
       0) {
     return Error(ErrorKind::kUnsupported,
@@ -19,16 +18,22 @@ Status AppendChange::Apply(const VersionedManifest& newest, LoadedManifest& next
   }
   const auto max_id = MaxFragmentId(manifest);
   uint64_t next_id = max_id ? *max_id + 1 : 0;
-  if (next_id + fragments_.size() > std::numeric_limits<uint32_t>::max()) {
+  if (next_id + fragments.size() > std::numeric_limits<uint32_t>::max()) {
     return Error(ErrorKind::kUnsupported, "a table with more than 2^32 fragments");
   }
-  auto* append = transaction.mutable_append();
-  for (const auto& fragment : fragments_) {
-    *append->add_fragments() = fragment;
-    auto* added = next.manifest.add_fragments();
+  for (const auto& fragment : fragments) {
+    auto* added = manifest.add_fragments();
     *added = fragment;
     added->set_id(next_id++);
   }
+  return Status::OK();
+}
+
+Status AppendChange::Apply(const VersionedManifest&, LoadedManifest& next,
+                           pb::transaction::Transaction& transaction) {
+  ARROW_RETURN_NOT_OK(AddFragments(fragments_, next.manifest));
+  auto* append = transaction.mutable_append();
+  for (const auto& fragment : fragments_) *append->add_fragments() = fragment;
   return Status::OK();
 }
 

@@ -1,5 +1,6 @@
-// The three things this project commits: appended fragments, deleted rows, index entries. See
-// commit.h for the protocol.
+// The things this project commits: appended fragments, deleted rows, index entries, and upserts
+// (deleted rows, appended fragments and how far a shard is merged, in one). See commit.h for the
+// protocol.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,23 @@
 #include "lance/table/deletion_vector.h"
 
 namespace sarissa::lance {
+
+using OffsetsByFragment = std::map<uint64_t, std::vector<uint32_t>>;
+
+// Adds `fragments` with new ids. kUnsupported for a table with stable row ids.
+Status AddFragments(const std::vector<pb::table::DataFragment>& fragments,
+                    pb::table::Manifest& manifest);
+// `fragment`, whose deleted rows are `current`, with `offsets` deleted, too: with a new deletion
+// file, or without one when no row is left (see IsEmptied).
+Result<pb::table::DataFragment> WithDeleted(const TableContext& context, const std::string& table,
+                                            const pb::table::DataFragment& fragment,
+                                            const DeletionVector& current,
+                                            std::span<const uint32_t> offsets,
+                                            uint64_t read_version);
+bool IsEmptied(const pb::table::DataFragment& fragment);
+// Puts each of `after` (by fragment id) in the place of what it was made from; emptied ones go.
+void ReplaceFragments(const std::map<uint64_t, pb::table::DataFragment>& after,
+                      pb::table::Manifest& manifest);
 
 // Adds fragments with new ids. kUnsupported for a table with stable row ids.
 class AppendChange final : public TableChange {
@@ -33,7 +51,6 @@ class AppendChange final : public TableChange {
 // deleted is not.
 class DeleteChange final : public TableChange {
  public:
-  using OffsetsByFragment = std::map<uint64_t, std::vector<uint32_t>>;
   // `context`, `table` and `base` outlive the change; the offsets exist in `base`.
   DeleteChange(const TableContext& context, const std::string& table, const VersionedManifest& base,
                OffsetsByFragment offsets)
@@ -60,6 +77,42 @@ class DeleteChange final : public TableChange {
   const OffsetsByFragment offsets_;
   bool rows_may_have_moved_ = false;
   std::map<uint64_t, Outcome> outcomes_;
+};
+
+// Deletes rows, adds fragments and raises the watermarks of shards, as an Update. What was deleted
+// was decided by looking at all rows of the base, so rows that others moved or inserted (other than
+// by a plain append) are a conflict, as is any change of a fragment with rows to delete.
+class UpsertChange final : public TableChange {
+ public:
+  // `context`, `table`, `schema` and `base` outlive the change; the offsets are live rows of
+  // `base`.
+  UpsertChange(const TableContext& context, const std::string& table, const Schema& schema,
+               const VersionedManifest& base, OffsetsByFragment deleted,
+               std::vector<pb::table::DataFragment> added,
+               std::vector<CompactedGeneration> compacted)
+      : context_(context),
+        table_(table),
+        schema_(schema),
+        base_(base),
+        deleted_(std::move(deleted)),
+        added_(std::move(added)),
+        compacted_(std::move(compacted)) {}
+  Status CheckOver(const pb::transaction::Transaction& theirs, TableVersion version) override;
+  Status Apply(const VersionedManifest& newest, LoadedManifest& next,
+               pb::transaction::Transaction& transaction) override;
+
+ private:
+  // The fragments with rows to delete, after it. Written once: nobody may change them meanwhile.
+  Status DeleteRows(const VersionedManifest& newest);
+
+  const TableContext& context_;
+  const std::string& table_;
+  const Schema& schema_;
+  const VersionedManifest& base_;
+  const OffsetsByFragment deleted_;
+  const std::vector<pb::table::DataFragment> added_;
+  const std::vector<CompactedGeneration> compacted_;
+  std::map<uint64_t, pb::table::DataFragment> after_;
 };
 
 // Replaces index entries by name. An entry of those names that others changed since the base is a

@@ -1,5 +1,9 @@
 #include "lance/table/conflict.h"
 
+#include <algorithm>
+
+#include "lance/table/compaction_watermark.h"
+
 namespace sarissa::lance {
 namespace {
 
@@ -59,6 +63,47 @@ bool MayMoveRows(const Transaction& theirs) {
   return theirs.operation_case() == Transaction::kRewrite ||
          theirs.operation_case() == Transaction::kUpdate ||
          theirs.operation_case() == Transaction::kMerge;
+}
+
+Status CheckUpsertOver(const Transaction& theirs, TableVersion version,
+                       const std::set<uint64_t>& fragments, const std::set<ShardId>& shards) {
+  const auto touches = [&](const auto& ids, const auto& updated) {
+    return std::any_of(ids.begin(), ids.end(),
+                       [&](uint64_t id) { return fragments.contains(id); }) ||
+           std::any_of(updated.begin(), updated.end(),
+                       [&](const auto& fragment) { return fragments.contains(fragment.id()); });
+  };
+  const auto moves_watermark = [&](const auto& compacted) {
+    return std::any_of(compacted.begin(), compacted.end(), [&](const auto& entry) {
+      const auto shard = ShardOf(entry);
+      return !shard.ok() || shards.contains(*shard);
+    });
+  };
+  bool conflict = true;
+  switch (theirs.operation_case()) {
+    case Transaction::kAppend:
+    case Transaction::kCreateIndex:
+    case Transaction::kReserveFragments:
+    case Transaction::kUpdateConfig:
+      conflict = false;
+      break;
+    case Transaction::kDelete:
+      conflict =
+          touches(theirs.delete_().deleted_fragment_ids(), theirs.delete_().updated_fragments());
+      break;
+    case Transaction::kUpdate:
+      conflict =
+          !theirs.update().new_fragments().empty() ||
+          touches(theirs.update().removed_fragment_ids(), theirs.update().updated_fragments()) ||
+          moves_watermark(theirs.update().compacted_sstables());
+      break;
+    case Transaction::kUpdateMemWalState:
+      conflict = moves_watermark(theirs.update_mem_wal_state().compacted_sstables());
+      break;
+    default:
+      break;
+  }
+  return conflict ? Conflict("an upsert", theirs, version) : Status::OK();
 }
 
 Status CheckIndicesOver(const Transaction& theirs, TableVersion version, bool covers_fragments) {

@@ -4,10 +4,13 @@
 // conflict: the caller reads the table again and decides anew.
 #pragma once
 
+#include <cstdint>
+#include <set>
 #include <string>
 
 #include "base/error.h"
 #include "base/strong_type.h"
+#include "base/uuid.h"
 #include "proto/lance_table.pb.h"
 #include "proto/lance_transaction.pb.h"
 
@@ -23,6 +26,10 @@ Status CheckAppendOver(const pb::transaction::Transaction& theirs, TableVersion 
 Status CheckDeleteOver(const pb::transaction::Transaction& theirs, TableVersion version);
 // True if `theirs` may have moved or changed rows rather than only removed them.
 bool MayMoveRows(const pb::transaction::Transaction& theirs);
+// An upsert that deletes rows of `fragments` and raises the watermarks of `shards`. Rows that
+// another update inserted may have keys that ours inserts, too.
+Status CheckUpsertOver(const pb::transaction::Transaction& theirs, TableVersion version,
+                       const std::set<uint64_t>& fragments, const std::set<ShardId>& shards);
 // `covers_fragments`: one of the new entries claims fragments, so what happened to their rows
 // matters.
 Status CheckIndicesOver(const pb::transaction::Transaction& theirs, TableVersion version,

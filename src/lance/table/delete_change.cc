@@ -5,6 +5,42 @@
 #include "lance/table/conflict.h"
 
 namespace sarissa::lance {
+
+bool IsEmptied(const pb::table::DataFragment& fragment) {
+  return fragment.deletion_file().num_deleted_rows() == fragment.physical_rows();
+}
+
+Result<pb::table::DataFragment> WithDeleted(const TableContext& context, const std::string& table,
+                                            const pb::table::DataFragment& fragment,
+                                            const DeletionVector& current,
+                                            std::span<const uint32_t> offsets,
+                                            uint64_t read_version) {
+  const DeletionVector united = current.Union(offsets);
+  pb::table::DataFragment after = fragment;
+  if (united.size() == fragment.physical_rows()) {
+    // No file: the fragment goes.
+    after.mutable_deletion_file()->set_num_deleted_rows(united.size());
+  } else if (united.size() > current.size()) {
+    ARROW_ASSIGN_OR_RAISE(
+        *after.mutable_deletion_file(),
+        WriteDeletionVector(*context.store, *context.env->random, table, fragment.id(),
+                            read_version, united, DeletionFileTypeFor(united.size())));
+  }
+  return after;
+}
+
+void ReplaceFragments(const std::map<uint64_t, pb::table::DataFragment>& after,
+                      pb::table::Manifest& manifest) {
+  auto* fragments = manifest.mutable_fragments();
+  for (auto& slot : *fragments) {
+    if (const auto found = after.find(slot.id()); found != after.end()) slot = found->second;
+  }
+  const auto first_gone = std::remove_if(
+      fragments->begin(), fragments->end(),
+      [&](const auto& fragment) { return after.contains(fragment.id()) && IsEmptied(fragment); });
+  fragments->erase(first_gone, fragments->end());
+}
+
 Status DeleteChange::CheckOver(const pb::transaction::Transaction& theirs, TableVersion version) {
   ARROW_RETURN_NOT_OK(CheckDeleteOver(theirs, version));
   rows_may_have_moved_ = rows_may_have_moved_ || MayMoveRows(theirs);
@@ -38,17 +74,8 @@ Result<pb::table::DataFragment> DeleteChange::Updated(const pb::table::DataFragm
   ARROW_ASSIGN_OR_RAISE(const auto current, ReadDeletionVector(*context_.store, table_, fragment,
                                                                fragment.physical_rows()));
   if (rows_may_have_moved_) ARROW_RETURN_NOT_OK(CheckNotMoved(fragment, offsets, *current));
-  const DeletionVector united = current->Union(offsets);
-  pb::table::DataFragment after = fragment;
-  if (united.size() == fragment.physical_rows()) {
-    // No file: the fragment goes.
-    after.mutable_deletion_file()->set_num_deleted_rows(united.size());
-  } else if (united.size() > current->size()) {
-    ARROW_ASSIGN_OR_RAISE(
-        *after.mutable_deletion_file(),
-        WriteDeletionVector(*context_.store, *context_.env->random, table_, fragment.id(),
-                            read_version, united, DeletionFileTypeFor(united.size())));
-  }
+  ARROW_ASSIGN_OR_RAISE(auto after,
+                        WithDeleted(context_, table_, fragment, *current, offsets, read_version));
   outcomes_[fragment.id()] = Outcome{before, after};
   return after;
 }
@@ -57,7 +84,7 @@ Status DeleteChange::Apply(const VersionedManifest& newest, LoadedManifest& next
                            pb::transaction::Transaction& transaction) {
   auto* operation = transaction.mutable_delete_();
   uint64_t rows = 0;
-  std::vector<uint64_t> emptied;
+  std::map<uint64_t, pb::table::DataFragment> changed;
   for (const auto& [id, offsets] : offsets_) {
     rows += offsets.size();
     const auto* fragment = FindFragment(newest.loaded.manifest, id);
@@ -68,24 +95,17 @@ Status DeleteChange::Apply(const VersionedManifest& newest, LoadedManifest& next
     }
     ARROW_ASSIGN_OR_RAISE(pb::table::DataFragment after,
                           Updated(*fragment, offsets, newest.version.value()));
-    if (after.deletion_file().num_deleted_rows() == after.physical_rows()) {
+    if (IsEmptied(after)) {
       operation->add_deleted_fragment_ids(id);
-      emptied.push_back(id);
+    } else if (after.SerializeAsString() == fragment->SerializeAsString()) {
       continue;
+    } else {
+      *operation->add_updated_fragments() = after;
     }
-    if (after.SerializeAsString() == fragment->SerializeAsString()) continue;
-    for (auto& slot : *next.manifest.mutable_fragments()) {
-      if (slot.id() == id) slot = after;
-    }
-    *operation->add_updated_fragments() = std::move(after);
+    changed[id] = std::move(after);
   }
   operation->set_predicate(fmt::format("_rowaddr IN ({} addresses)", rows));
-  auto* fragments = next.manifest.mutable_fragments();
-  const auto first_gone =
-      std::remove_if(fragments->begin(), fragments->end(), [&](const auto& fragment) {
-        return std::binary_search(emptied.begin(), emptied.end(), fragment.id());
-      });
-  fragments->erase(first_gone, fragments->end());
+  ReplaceFragments(changed, next.manifest);
   return Status::OK();
 }
 

@@ -16,4 +16,6 @@ list(APPEND lance_sources
   table/single_fragment_table.cc
   table/table.cc
   table/table_at_version.cc
-  table/take.cc)
+  table/take.cc
+  table/compaction_watermark.cc
+  table/upsert_change.cc)

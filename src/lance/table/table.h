@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/strong_type.h"
+#include "base/uuid.h"
 #include "env/env.h"
 #include "lance/file/file_reader.h"
 #include "lance/file/file_version.h"
@@ -45,6 +46,12 @@ struct CreateOptions {
   std::vector<pb::table::IndexMetadata> indices;
 };
 
+// The rows of one shard's generations up to this one are in the table.
+struct CompactedGeneration {
+  ShardId shard;
+  Generation generation;
+};
+
 // A data file that was written but that no manifest names yet.
 struct NewFragment {
   pb::table::DataFragment fragment;  // id 0; the commit gives the real one
@@ -70,6 +77,13 @@ class BatchStream {
   virtual Result<std::shared_ptr<arrow::RecordBatch>> Next() = 0;
 };
 
+// What one commit of CommitUpsert does.
+struct Upsert {
+  std::vector<RowAddress> deleted;
+  std::vector<NewFragment> appended;
+  std::vector<CompactedGeneration> compacted;  // each shard once
+};
+
 class Table {
  public:
   virtual ~Table() = default;
@@ -88,6 +102,10 @@ class Table {
   virtual FileVersion file_version() const = 0;
   virtual const pb::table::Manifest& manifest() const = 0;
   virtual const pb::table::IndexSection& indices() const = 0;
+  // OK once this version, which was opened, cannot be lost any more. What can be read need not be
+  // durable: its writer may be before its sync. To be asked before anything is removed elsewhere on
+  // the strength of a version that another committed.
+  virtual Status CheckDurable() const = 0;
   // Live rows (physical minus deleted).
   virtual uint64_t CountRows() const = 0;
 
@@ -116,6 +134,12 @@ class Table {
   // left without a row are removed.
   virtual Result<std::shared_ptr<Table>> CommitDelete(
       std::span<const RowAddress> addresses) const = 0;
+  // All of `upsert` in one commit, as an Update (what a merge_insert is). A watermark must be above
+  // the recorded one of its shard, else kConflict ("stale"); with watermarks, kInvalid for a table
+  // without a MemWAL entry. Goes on top of appends, of index and configuration commits, and of
+  // deletes and updates that neither touch a fragment with rows to delete, nor insert rows, nor
+  // move one of the watermarks; anything else is kConflict, and nothing has changed.
+  virtual Result<std::shared_ptr<Table>> CommitUpsert(Upsert upsert) const = 0;
   // Replaces the index entries named `removed` (exact name) by `added`; kConflict if one of `added`
   // exists by name already and is not in `removed`.
   virtual Result<std::shared_ptr<Table>> CommitIndices(std::vector<pb::table::IndexMetadata> added,

@@ -48,6 +48,14 @@ Status CheckFileVersions(const pb::table::Manifest& manifest, FileVersion versio
   return Status::OK();
 }
 
+std::vector<pb::table::DataFragment> WithRows(std::vector<NewFragment> fragments) {
+  std::vector<pb::table::DataFragment> out;
+  for (NewFragment& fragment : fragments) {
+    if (fragment.fragment.physical_rows() > 0) out.push_back(std::move(fragment.fragment));
+  }
+  return out;
+}
+
 class TableAppender final : public Table::Appender {
  public:
   TableAppender(std::shared_ptr<const Table> table)
@@ -91,6 +99,19 @@ Result<std::shared_ptr<Table>> TableAtVersion::Make(TableContext context, std::s
   return table;
 }
 
+Status TableAtVersion::CheckDurable() const {
+  const std::string name =
+      NameInTable(path_, "_versions/" + ManifestName(manifest_.version, manifest_.naming));
+  ARROW_ASSIGN_OR_RAISE(const std::string bytes, SerializeManifest(manifest_.loaded));
+  // A store says that a name is taken only when that cannot be lost.
+  const Status put =
+      context_.store->Put(name, {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()},
+                          object_store::PutMode::kIfAbsent);
+  if (Is(put, ErrorKind::kAlreadyExists)) return Status::OK();
+  if (!put.ok()) return put;
+  return Error(ErrorKind::kConflict, "{} was cleaned up meanwhile", name);
+}
+
 uint64_t TableAtVersion::CountRows() const {
   uint64_t rows = 0;
   for (const auto& fragment : manifest().fragments()) {
@@ -125,18 +146,14 @@ Result<std::shared_ptr<Table>> TableAtVersion::Successor(TableChange& change) co
 
 Result<std::shared_ptr<Table>> TableAtVersion::CommitAppend(
     std::vector<NewFragment> fragments) const {
-  std::vector<pb::table::DataFragment> added;
-  for (NewFragment& fragment : fragments) {
-    if (fragment.fragment.physical_rows() > 0) added.push_back(std::move(fragment.fragment));
-  }
+  auto added = WithRows(std::move(fragments));
   if (added.empty()) return Unchanged();
   AppendChange change(std::move(added));
   return Successor(change);
 }
 
-Result<std::shared_ptr<Table>> TableAtVersion::CommitDelete(
-    std::span<const RowAddress> addresses) const {
-  DeleteChange::OffsetsByFragment offsets;
+Result<OffsetsByFragment> TableAtVersion::LiveOffsets(std::span<const RowAddress> addresses) const {
+  OffsetsByFragment offsets;
   for (const RowAddress address : addresses)
     offsets[address >> 32].push_back(static_cast<uint32_t>(address));
   for (auto it = offsets.begin(); it != offsets.end();) {
@@ -161,8 +178,23 @@ Result<std::shared_ptr<Table>> TableAtVersion::CommitDelete(
     }
     it = rows.empty() ? offsets.erase(it) : std::next(it);
   }
+  return offsets;
+}
+
+Result<std::shared_ptr<Table>> TableAtVersion::CommitDelete(
+    std::span<const RowAddress> addresses) const {
+  ARROW_ASSIGN_OR_RAISE(auto offsets, LiveOffsets(addresses));
   if (offsets.empty()) return Unchanged();
   DeleteChange change(context_, path_, manifest_, std::move(offsets));
+  return Successor(change);
+}
+
+Result<std::shared_ptr<Table>> TableAtVersion::CommitUpsert(Upsert upsert) const {
+  ARROW_ASSIGN_OR_RAISE(auto deleted, LiveOffsets(upsert.deleted));
+  auto added = WithRows(std::move(upsert.appended));
+  if (deleted.empty() && added.empty() && upsert.compacted.empty()) return Unchanged();
+  UpsertChange change(context_, path_, schema_, manifest_, std::move(deleted), std::move(added),
+                      std::move(upsert.compacted));
   return Successor(change);
 }
 

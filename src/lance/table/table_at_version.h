@@ -25,6 +25,7 @@ class TableAtVersion final : public Table, public std::enable_shared_from_this<T
   FileVersion file_version() const override { return file_version_; }
   const pb::table::Manifest& manifest() const override { return manifest_.loaded.manifest; }
   const pb::table::IndexSection& indices() const override { return manifest_.loaded.indices; }
+  Status CheckDurable() const override;
   uint64_t CountRows() const override;
 
   Result<std::unique_ptr<BatchStream>> Scan(const ScanOptions& options) const override;
@@ -34,12 +35,16 @@ class TableAtVersion final : public Table, public std::enable_shared_from_this<T
   Result<std::unique_ptr<Appender>> NewAppender() const override;
   Result<std::shared_ptr<Table>> CommitAppend(std::vector<NewFragment> fragments) const override;
   Result<std::shared_ptr<Table>> CommitDelete(std::span<const RowAddress> addresses) const override;
+  Result<std::shared_ptr<Table>> CommitUpsert(Upsert upsert) const override;
   Result<std::shared_ptr<Table>> CommitIndices(std::vector<pb::table::IndexMetadata> added,
                                                std::vector<std::string> removed) const override;
 
  private:
   TableAtVersion() = default;
   Result<std::shared_ptr<Table>> Successor(class TableChange& change) const;
+  // The addresses that are not deleted yet. kNotFound for one that does not exist.
+  Result<std::map<uint64_t, std::vector<uint32_t>>> LiveOffsets(
+      std::span<const RowAddress> addresses) const;
   // This version again, for a commit that has nothing to say.
   std::shared_ptr<Table> Unchanged() const;
 
