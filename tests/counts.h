@@ -13,8 +13,8 @@ inline bool Soak() {
   return value != nullptr && std::string_view(value) == "soak";
 }
 
-// A sanitizer makes the crash and simulation tests about ten times slower, and they would add nothing
-// to what it can find after the first few states: those tests do less under one.
+// A sanitizer makes the crash and simulation tests about ten times slower, and they would add
+// nothing to what it can find after the first few states: those tests do less under one.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kSanitized = true;
 #elif defined(__has_feature)
@@ -37,7 +37,8 @@ inline uint64_t StoreSimulationSeeds() {
   if (const char* value = std::getenv("SARISSA_SEEDS")) return std::strtoull(value, nullptr, 10);
   return Soak() ? 100'000 : kSanitized ? 20 : 300;
 }
-// Workloads whose every crash point is tried, and of how many distinct crash states one is reopened.
+// Workloads whose every crash point is tried, and of how many distinct crash states one is
+// reopened.
 inline const uint64_t kCrashWorkloads = Soak() ? 20 : kSanitized ? 1 : 4;
 inline const uint64_t kCrashStateStride = Soak() || !kSanitized ? 1 : 12;
 // States of one search of the protocol's model. Several searches together: 10^6 and more, 10^8.

@@ -284,10 +284,13 @@ env::Future<FlushReport> EngineTable::Flush() {
   env::Future<FlushReport> future = promise->future();
   fence.Wait(*env_.storage)
       .WithDeadline(*env_.storage, options_->flush_wait, "the flush of table " + name_)
-      .Then(*env_.storage, [promise, writer, sealed = fence.sealed_generation()](
+      .Then(*env_.storage, [promise, weak = std::weak_ptr(writer),
+                            sealed = fence.sealed_generation()](
                                const Result<memwal::FlushOutcome>& outcome) {
         if (!outcome.ok()) {
-          const Status trouble = writer->Health().flush_trouble;
+          // Weak: the writer's own promises hold this callback.
+          const auto alive = weak.lock();
+          const Status trouble = alive == nullptr ? Status::OK() : alive->Health().flush_trouble;
           const bool late = Is(outcome.status(), ErrorKind::kDeadline) && !trouble.ok();
           return promise->Set(late ? Error(ErrorKind::kDeadline, "{}; it is being retried: {}",
                                            outcome.status().message(), trouble.message())

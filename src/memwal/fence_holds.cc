@@ -58,9 +58,9 @@ std::set<LogPosition> HeldEntries(const std::vector<LogMark>& marks,
   }
   hold_group(highest, std::numeric_limits<uint64_t>::max(), marks.size());
   // Case 4 of the header.
-  const auto lowest = std::min_element(
-      foreign.begin(), foreign.end(),
-      [](const EpochRange& a, const EpochRange& b) { return a.first < b.first; });
+  const auto lowest =
+      std::min_element(foreign.begin(), foreign.end(),
+                       [](const EpochRange& a, const EpochRange& b) { return a.first < b.first; });
   for (const LogMark& mark : marks) {
     if (mark.sentinel && mark.epoch.value() > lowest->first) held.insert(mark.position);
   }

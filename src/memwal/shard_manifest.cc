@@ -106,8 +106,8 @@ Result<NewestShardManifest> ShardManifestStore::FindNewest(ShardManifestVersion 
     // the shard is gone. The listing tells.
     known = {};
   }
-  return Error(ErrorKind::kUnavailable, "the manifests of shard {} change faster than they are read",
-               shard_.ToString());
+  return Error(ErrorKind::kUnavailable,
+               "the manifests of shard {} change faster than they are read", shard_.ToString());
 }
 
 // Nothing when a version that was there is gone.
