@@ -46,6 +46,9 @@ inline const uint64_t kProtocolStates = Soak() ? 20'000'000 : kSanitized ? 100'0
 // Interleavings of writers that fight for one shard: those drawn from a seed.
 inline const uint64_t kDuelSchedules = Soak() ? 2'000'000 : kSanitized ? 1'000 : 20'000;
 
+// Of one short script in all orders: every schedule, but under a sanitizer the first ones only.
+inline const uint64_t kDuelOrders = kSanitized ? 300 : UINT64_MAX;
+
 // Seed of a random test: SARISSA_SEED if set (to replay what a failure printed), else fixed, so
 // that every run of `make test` is the same; `make soak` sets it anew each time.
 inline uint64_t SeedFor(std::string_view test) {

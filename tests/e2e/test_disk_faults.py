@@ -278,6 +278,10 @@ def test_a_create_that_failed_can_be_repeated(world, case):
     world.count(case, rule)
     if first.status != 201:
         assert_envelope(first, 500, 503, 507)
+        if operation == "fsync":
+            # A directory whose sync failed is not used again by this process: the kernel reports a lost page once.
+            assert_envelope(world.api.create("new"), 500, 503)
+            world.restart()
         world.api.create("new").expect(201, 409)
     history = History("new")
     append(world.api, history, "client", [("row", 0)], flush=True).expect(201)
