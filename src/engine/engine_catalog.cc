@@ -39,9 +39,7 @@ class EngineCatalog final : public Catalog, public std::enable_shared_from_this<
       const std::string name = path.substr(0, path.size() - options_->table_suffix.size());
       ARROW_ASSIGN_OR_RAISE(const auto registered, registry_->Find(name));
       if (registered) continue;
-      const auto now = env_.clock->WallNow().time_since_epoch();
-      ARROW_RETURN_NOT_OK(registry_->Add(
-          {name, UriOf(name), std::chrono::duration_cast<std::chrono::milliseconds>(now).count()}));
+      ARROW_RETURN_NOT_OK(Register(name));
     }
     return Status::OK();
   }
@@ -61,9 +59,7 @@ class EngineCatalog final : public Catalog, public std::enable_shared_from_this<
     if (!made.ok() && !Is(made.status(), ErrorKind::kAlreadyExists)) return made.status();
     ARROW_ASSIGN_OR_RAISE(auto table,
                           EngineTable::Open(store_, env_, options_, claims_, name, path));
-    const auto now = env_.clock->WallNow().time_since_epoch();
-    ARROW_RETURN_NOT_OK(registry_->Add(
-        {name, UriOf(name), std::chrono::duration_cast<std::chrono::milliseconds>(now).count()}));
+    ARROW_RETURN_NOT_OK(Register(name));
     return Publish(name, std::move(table));
   }
 
@@ -187,13 +183,12 @@ class EngineCatalog final : public Catalog, public std::enable_shared_from_this<
   }
 
   Status Close(env::Duration deadline) override {
-    std::vector<std::shared_ptr<EngineTable>> tables;
     {
       const std::scoped_lock lock(mutex_);
-      closed_ = true;
+      closed_ = true;  // nothing is published from here on
       env_.storage->CancelTimer(sweep_timer_);
-      for (const auto& [name, open] : tables_) tables.push_back(open.table);
     }
+    const std::vector<std::shared_ptr<EngineTable>> tables = OpenTables();
     std::vector<env::Future<memwal::CloseReport>> closing;
     for (const auto& table : tables)
       closing.push_back(table->Close(memwal::CloseMode::kFlush, deadline));
@@ -269,6 +264,12 @@ class EngineCatalog final : public Catalog, public std::enable_shared_from_this<
                      name);
       }
     }
+  }
+
+  Status Register(const std::string& name) {
+    const auto now = env_.clock->WallNow().time_since_epoch();
+    return registry_->Add(
+        {name, UriOf(name), std::chrono::duration_cast<std::chrono::milliseconds>(now).count()});
   }
 
   Result<std::shared_ptr<Table>> Publish(const std::string& name,

@@ -382,11 +382,7 @@ Result<std::vector<pb::mem_wal::SsTable>> EngineTable::ReadForeign(const ShardId
 }
 
 Result<std::vector<EngineTable::Tier>> EngineTable::ReadTiers() {
-  std::shared_ptr<memwal::ShardWriter> writer;
-  {
-    const std::scoped_lock lock(mutex_);
-    writer = writer_;
-  }
+  const auto writer = this->writer();
   ARROW_ASSIGN_OR_RAISE(const std::vector<ShardId> shards, ListShards());
   std::vector<Tier> tiers;
   bool own_listed = false;

@@ -1,13 +1,8 @@
 #include "engine/generation_reader.h"
 
-namespace sarissa::engine {
+#include "memwal/key_column.h"
 
-std::string_view KeyAt(const arrow::Array& column, int64_t row) {
-  if (column.type_id() == arrow::Type::LARGE_STRING) {
-    return static_cast<const arrow::LargeStringArray&>(column).GetView(row);
-  }
-  return static_cast<const arrow::StringArray&>(column).GetView(row);
-}
+namespace sarissa::engine {
 
 Result<std::shared_ptr<GenerationReader>> GenerationReader::Open(const lance::TableContext& context,
                                                                  const std::string& folder,
@@ -37,7 +32,7 @@ Result<std::shared_ptr<const GenerationKeys>> GenerationReader::Keys() {
     const auto& addresses = static_cast<const arrow::UInt64Array&>(*batch->column(1));
     keys->columns.push_back(column);
     for (int64_t row = 0; row < batch->num_rows(); ++row) {
-      keys->rows.emplace_back(KeyAt(*column, row), addresses.Value(row));
+      keys->rows.emplace_back(memwal::KeyBytes(*column, row), addresses.Value(row));
     }
   }
   const std::scoped_lock lock(mutex_);

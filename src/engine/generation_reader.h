@@ -52,7 +52,4 @@ class GenerationReader {
   std::shared_ptr<const GenerationKeys> keys_;
 };
 
-// The bytes of a string key at `row` of a utf8 or large_utf8 column.
-std::string_view KeyAt(const arrow::Array& column, int64_t row);
-
 }  // namespace sarissa::engine

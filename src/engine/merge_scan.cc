@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "memwal/key_column.h"
 #include "memwal/storage_schema.h"
 
 namespace sarissa::engine {
@@ -127,7 +128,7 @@ class MergeStream final : public lance::BatchStream {
       if (kept == 0) continue;
       const bool deleted =
           tombstones != nullptr && static_cast<const arrow::BooleanArray&>(*tombstones).Value(row);
-      if (deleted || snapshot_->HiddenByNewer(KeyAt(*keys, row), source_)) kept = 0;
+      if (deleted || snapshot_->HiddenByNewer(memwal::KeyBytes(*keys, row), source_)) kept = 0;
     }
     return Status::OK();
   }
@@ -268,7 +269,7 @@ Result<std::optional<lance::RowAddress>> FindInBase(const lance::Table& base,
     ARROW_ASSIGN_OR_RAISE(const auto batch, stream->Next());
     if (batch == nullptr) return found;
     for (int64_t row = 0; row < batch->num_rows(); ++row) {
-      if (KeyAt(*batch->column(0), row) == key)
+      if (memwal::KeyBytes(*batch->column(0), row) == key)
         found = static_cast<const arrow::UInt64Array&>(*batch->column(1)).Value(row);
     }
   }

@@ -7,7 +7,6 @@
 #include <algorithm>
 
 #include "base/sync_point.h"
-#include "memwal/names.h"
 #include "memwal/shard_writer.h"
 
 namespace sarissa::memwal {
@@ -133,10 +132,7 @@ Status ShardWriter::CheckStillOwner() {
   const auto& newest = found.manifest;
   if (found.taken.value() == 0)
     return Error(ErrorKind::kNotFound, "shard {} was deleted", options_.shard.ToString());
-  if (newest && found.taken.value() != newest->version()) {
-    return Error(ErrorKind::kCorrupt, "{}: the shard manifest has zero bytes",
-                 ShardManifestName(options_.table, options_.shard, found.taken));
-  }
+  ARROW_RETURN_NOT_OK(manifests_.CheckNothingAbove(found));
   if (newest && newest->writer_epoch() == epoch_.value()) return Status::OK();
   return Error(ErrorKind::kFenced, "shard {}: epoch {} owns it, ours is {}",
                options_.shard.ToString(), newest ? newest->writer_epoch() : 0, epoch_);

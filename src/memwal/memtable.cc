@@ -8,16 +8,10 @@
 
 #include "base/error.h"
 #include "env/mapped_range.h"
+#include "memwal/key_column.h"
 
 namespace sarissa::memwal {
 namespace {
-
-std::string_view KeyAt(const arrow::Array& column, int64_t row) {
-  if (column.type_id() == arrow::Type::LARGE_STRING) {
-    return static_cast<const arrow::LargeStringArray&>(column).GetView(row);
-  }
-  return static_cast<const arrow::StringArray&>(column).GetView(row);
-}
 
 const arrow::Buffer& Root(const arrow::Buffer& buffer) {
   const arrow::Buffer* root = &buffer;
@@ -94,7 +88,7 @@ void Memtable::Insert(const std::vector<std::shared_ptr<arrow::RecordBatch>>& ba
     newest_.reserve(newest_.size() + rows);
     for (uint32_t row = 0; row < rows; ++row) {
       inserted->superseded_by[row].store(kNoRow, std::memory_order_relaxed);
-      const auto [entry, fresh] = newest_.try_emplace(KeyAt(keys, row), rows_ + row);
+      const auto [entry, fresh] = newest_.try_emplace(KeyBytes(keys, row), rows_ + row);
       if (fresh) continue;
       const uint32_t older = entry->second;
       inserted->previous[row] = older;

@@ -8,6 +8,7 @@
 #include "base/sync_point.h"
 #include "lance/table/row_selection.h"
 #include "lance/table/table.h"
+#include "memwal/key_column.h"
 #include "memwal/mem_wal_index.h"
 #include "memwal/names.h"
 #include "memwal/newest_rows.h"

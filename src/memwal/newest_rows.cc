@@ -1,5 +1,6 @@
 #include "memwal/newest_rows.h"
 
+#include "memwal/key_column.h"
 #include "memwal/storage_schema.h"
 
 namespace sarissa::memwal {
@@ -8,21 +9,6 @@ namespace {
 constexpr uint64_t kKeysPerBatch = 64 << 10;
 
 }  // namespace
-
-Status CheckKeyColumn(const arrow::Array& column, const std::string& place) {
-  if (column.type_id() != arrow::Type::STRING && column.type_id() != arrow::Type::LARGE_STRING) {
-    return Error(ErrorKind::kUnsupported, "{}: a key of type {}", place, column.type()->ToString());
-  }
-  if (column.null_count() == 0) return Status::OK();
-  return Error(ErrorKind::kCorrupt, "{}: {} keys are null", place, column.null_count());
-}
-
-std::string_view KeyBytes(const arrow::Array& column, int64_t row) {
-  if (column.type_id() == arrow::Type::LARGE_STRING) {
-    return static_cast<const arrow::LargeStringArray&>(column).GetView(row);
-  }
-  return static_cast<const arrow::StringArray&>(column).GetView(row);
-}
 
 Status NewestRows::Add(const lance::Table& generation, const std::string& key_column) {
   lance::ScanOptions options;

@@ -43,9 +43,4 @@ class NewestRows {
   uint32_t generations_ = 0;
 };
 
-// kUnsupported unless `column` holds strings; kCorrupt when one of them is null.
-Status CheckKeyColumn(const arrow::Array& column, const std::string& place);
-// The bytes of the key at `row` of a checked column.
-std::string_view KeyBytes(const arrow::Array& column, int64_t row);
-
 }  // namespace sarissa::memwal

@@ -110,6 +110,12 @@ Result<NewestShardManifest> ShardManifestStore::FindNewest(ShardManifestVersion 
                "the manifests of shard {} change faster than they are read", shard_.ToString());
 }
 
+Status ShardManifestStore::CheckNothingAbove(const NewestShardManifest& found) const {
+  if (!found.manifest || found.taken.value() == found.manifest->version()) return Status::OK();
+  return Error(ErrorKind::kCorrupt, "{}: the shard manifest has zero bytes",
+               ShardManifestName(table_, shard_, found.taken));
+}
+
 // Nothing when a version that was there is gone.
 Result<std::optional<NewestShardManifest>> ShardManifestStore::TryFindNewest(
     ShardManifestVersion known) const {
@@ -223,11 +229,7 @@ Result<ShardManifest> ShardManifestStore::Commit(
     if (!newest)
       return Error(ErrorKind::kNotFound, "shard {} of {} has no manifest any more",
                    shard_.ToString(), table_);
-    // It may have been another writer's claim; only a claim of our own may go past it.
-    if (found.taken.value() != newest->version()) {
-      return Error(ErrorKind::kCorrupt, "{}: the shard manifest has zero bytes",
-                   ShardManifestName(table_, shard_, found.taken));
-    }
+    ARROW_RETURN_NOT_OK(CheckNothingAbove(found));
     if (newest->writer_epoch() != epoch.value()) {
       return Error(ErrorKind::kFenced, "shard {}: epoch {} owns it, ours is {}", shard_.ToString(),
                    newest->writer_epoch(), epoch);

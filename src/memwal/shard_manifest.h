@@ -51,6 +51,9 @@ class ShardManifestStore {
   // Zero-byte manifests above the newest whole one are passed over; any other damage is kCorrupt.
   Result<std::optional<ShardManifest>> ReadNewest(ShardManifestVersion known = {}) const;
   Result<NewestShardManifest> FindNewest(ShardManifestVersion known = {}) const;
+  // kCorrupt when a zero-byte version lies above the manifest of `found`: it may have been another
+  // writer's claim, and only a claim of our own may go past it.
+  Status CheckNothingAbove(const NewestShardManifest& found) const;
   Result<std::optional<ShardManifest>> Read(ShardManifestVersion version) const;
   Result<bool> Exists(ShardManifestVersion version) const;
 

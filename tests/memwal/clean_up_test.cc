@@ -14,6 +14,7 @@
 #include "memwal/shard_writer.h"
 #include "object_store/fault_store.h"
 #include "object_store/memory_store.h"
+#include "tests/memwal/hand_clock.h"
 #include "tests/memwal/rows.h"
 
 namespace sarissa::memwal {
@@ -27,19 +28,8 @@ using testing::KeyedRows;
 constexpr env::Duration kWait = std::chrono::seconds(60);
 constexpr env::Duration kRetention = std::chrono::minutes(10);
 
-class HandClock final : public env::Clock {
- public:
-  env::MonotonicTime Now() const override { return now_; }
-  env::WallTime WallNow() const override { return {}; }
-  void Advance(env::Duration by) { now_ += by; }
-
- private:
-  env::MonotonicTime now_{};
-};
-
-std::span<const uint8_t> BytesOf(const std::string& text) {
-  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
-}
+using testing::BytesOf;
+using testing::HandClock;
 
 class CleanUpTest : public ::testing::Test {
  protected:

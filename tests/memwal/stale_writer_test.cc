@@ -17,6 +17,7 @@
 #include "memwal/names.h"
 #include "memwal/shard_log.h"
 #include "object_store/memory_store.h"
+#include "tests/memwal/hand_clock.h"
 #include "tests/memwal/rows.h"
 
 namespace sarissa::memwal {
@@ -24,19 +25,8 @@ namespace {
 
 const ShardId kShard = ShardId::FromName("default");
 
-class FixedClock final : public env::Clock {
- public:
-  env::MonotonicTime Now() const override { return now_; }
-  env::WallTime WallNow() const override { return {}; }
-  void Advance(env::Duration by) { now_ += by; }
-
- private:
-  env::MonotonicTime now_{};
-};
-
-std::span<const uint8_t> BytesOf(const std::string& text) {
-  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
-}
+using testing::BytesOf;
+using testing::HandClock;
 
 // What all writers of one shard share.
 struct World {
@@ -262,7 +252,7 @@ struct Outcome {
 Outcome Simulate(uint64_t seed, bool force, int steps) {
   env::SimRandom random(seed);
   World world;
-  FixedClock clock;
+  HandClock clock;
   CleanUpState state;
   CleanUpOptions options;
   options.store = &world.store;
