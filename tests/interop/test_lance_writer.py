@@ -205,6 +205,22 @@ def check(tmp_path, version, array, **flags):
     return got
 
 
+REQUIRED = pa.struct([pa.field("a", pa.float64(), nullable=False)])
+REQUIRED_TOKENS = pa.list_(pa.field("item", pa.int32(), nullable=False))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("inner", [REQUIRED, REQUIRED_TOKENS, pa.struct([pa.field("s", REQUIRED_TOKENS, nullable=False)])])
+@pytest.mark.parametrize("in_list", [False, True])
+@pytest.mark.parametrize("values", [0, 1])
+def test_nulls_above_required_fields(tmp_path, version, inner, in_list, values):
+    """A null struct takes required fields with it: in pages that hold nothing else, and in pages with values."""
+    kind = pa.struct([pa.field("f", pa.struct([pa.field("g", inner, nullable=False)]), nullable=False)])
+    value = {"a": 1.5} if inner == REQUIRED else [1, 2] if inner == REQUIRED_TOKENS else {"s": [3]}
+    rows = [None] * 5 + [{"f": {"g": value}}] * values
+    check(tmp_path, version, build([rows, None, []] * 3, pa.list_(kind)) if in_list else build(rows, kind))
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_file_without_rows(tmp_path, version):
     schema = pa.schema([("a", pa.int32()), ("b", pa.list_(pa.string())), ("c", pa.dictionary(pa.int8(), pa.string()))])

@@ -14,7 +14,7 @@ void NumberLevels(ColumnPath* path) {
       layer->empty_level = ++path->max_def;
       layer->repetition = ++path->max_rep;
       path->declared.push_back(pb::encodings::NULL_AND_EMPTY_LIST);
-    } else if (layer->nullable) {
+    } else if (layer->can_be_null) {
       layer->null_level = ++path->max_def;
       path->declared.push_back(pb::encodings::NULLABLE_ITEM);
     } else {
@@ -38,6 +38,9 @@ void Descend(const arrow::Field& field, const std::string& parents, ColumnPath p
   layer.name = parents + field.name();
   layer.nullable = field.nullable() || type.id() == arrow::Type::NA;
   layer.is_list = !IsLeafType(type) && type.id() != arrow::Type::STRUCT;
+  const bool null_with_parent =
+      !path.layers.empty() && !path.layers.back().is_list && path.layers.back().can_be_null;
+  layer.can_be_null = layer.nullable || null_with_parent;
   if (IsLeafType(type)) {
     path.layers.push_back(std::move(layer));
     path.leaf_type = field.type();

@@ -2,10 +2,11 @@
 //
 // Levels are numbered from the inside out: definition 0 is a valid value; going outwards a nullable
 // item takes one level, a list takes two (null, then empty). Repetition k starts a new list at list
-// layer k, the innermost list is 1. Layers are declared maximally and alike for all pages: a
-// nullable item is always NULLABLE_ITEM, every list is NULL_AND_EMPTY_LIST. Pages of a column that
-// disagree, and lists below something nullable that cannot be null themselves, make readers lose or
-// invent rows. Immutable, thread safe.
+// layer k, the innermost list is 1. Layers are declared maximally and alike for all pages: an item
+// that can be null, by itself or with a struct around it, is always NULLABLE_ITEM, every list is
+// NULL_AND_EMPTY_LIST. Pages of a column that disagree, and lists below something nullable that
+// cannot be null themselves, make readers lose or invent rows; a required struct that is declared
+// ALL_VALID below a null one makes Lance refuse a page of nulls only. Immutable, thread safe.
 #pragma once
 
 #include <arrow/type.h>
@@ -21,8 +22,9 @@ namespace sarissa::lance {
 
 struct PathLayer {
   bool is_list = false;
-  bool nullable = true;  // of the field; a list layer's levels exist either way
-  int child = 0;         // which child the path goes on with
+  bool nullable = true;     // of the field; a list layer's levels exist either way
+  bool can_be_null = true;  // nullable, or in a struct that can be null
+  int child = 0;            // which child the path goes on with
   uint16_t null_level = 0;
   uint16_t empty_level = 0;   // lists only
   uint16_t repetition = 0;    // lists only: 1 for the innermost
