@@ -174,6 +174,42 @@ TEST_F(ClaimAndReplay, OurPredecessorIsFencedThoughItsEntryLanded) {
   EXPECT_EQ(Rows(*second), (std::map<std::string, int64_t>{{"a", 1}, {"late", 5}}));
 }
 
+// What the predecessor flushes between the opener's look and its claim is in a generation: the
+// claim's own manifest decides from where on is replayed.
+TEST_F(ClaimAndReplay, WhatIsFlushedBeforeTheClaimLandsIsNotReplayed) {
+  const auto first = Open();
+  ASSERT_TRUE(AppendAndWait(*first, {{"a", 1}}).ok());
+  object_store::FaultStore late(memory_,
+                                [&](env::Duration) { ASSERT_TRUE(SealAndWait(*first).ok()); });
+  late.AddRule({.operation = StoreOperation::kFinish,
+                .name_glob = "*/manifest/*.binpb",
+                .nth = 1,
+                .action = FaultAction::kDelay,
+                .delay = std::chrono::milliseconds(1)});
+  ShardOptions options = Options();
+  options.store = &late;
+  const auto second = ShardWriter::Open(options).ValueOrDie();
+  EXPECT_EQ(second->recovery().replayed_rows, 0u);
+  EXPECT_EQ(second->View().generations.size(), 1u);
+  EXPECT_EQ(Rows(*second), (std::map<std::string, int64_t>{{"a", 1}}));
+}
+
+// R14: whoever claims while another replays may have flushed and cleaned up all that is replayed.
+TEST_F(ClaimAndReplay, AnOpenerThatIsPassedDuringItsReplayIsFenced) {
+  Crashed(2);
+  std::shared_ptr<ShardWriter> third;
+  bool passed = false;
+  SyncPoints::Instance().Arm("claim.after_sentinel", [&] {
+    if (std::exchange(passed, true)) return;
+    third = Open();
+    ASSERT_TRUE(SealAndWait(*third).ok());
+  });
+  const auto second = ShardWriter::Open(Options());
+  ASSERT_NE(third, nullptr);
+  EXPECT_TRUE(Is(second.status(), ErrorKind::kFenced)) << second.status();
+  EXPECT_TRUE(AppendAndWait(*third, {{"b", 1}}).ok());
+}
+
 // M11
 TEST_F(ClaimAndReplay, AnEntryOfAHigherEpochAbortsTheOpenBeforeItsClaim) {
   Crashed(1);
