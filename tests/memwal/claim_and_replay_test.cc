@@ -162,6 +162,24 @@ TEST_F(ClaimAndReplay, WhatAPredecessorAppendsBelowTheSentinelIsRecovered) {
   EXPECT_EQ(AppendAs(Epoch(1), LogPosition(3), {{"lost", 5}}), ShardLog::Outcome::kTaken);
 }
 
+// The same while the sentinel is on its way: it goes one further, and the replay reaches up to it.
+TEST_F(ClaimAndReplay, WhatTakesTheSlotOfTheSentinelIsRecovered) {
+  Crashed(1);
+  object_store::FaultStore late(memory_, [&](env::Duration) {
+    ASSERT_EQ(AppendAs(Epoch(1), LogPosition(2), {{"late", 5}}), ShardLog::Outcome::kLanded);
+  });
+  late.AddRule({.operation = StoreOperation::kFinish,
+                .name_glob = "*.arrow",
+                .nth = 1,
+                .action = FaultAction::kDelay,
+                .delay = std::chrono::milliseconds(1)});
+  ShardOptions options = Options();
+  options.store = &late;
+  const auto writer = ShardWriter::Open(options).ValueOrDie();
+  EXPECT_EQ(LogPositions().size(), 3u);
+  EXPECT_EQ(Rows(*writer), (std::map<std::string, int64_t>{{"k1", 1}, {"late", 5}}));
+}
+
 // A predecessor of ours that lands there is not acknowledged, and its row is replayed once.
 TEST_F(ClaimAndReplay, OurPredecessorIsFencedThoughItsEntryLanded) {
   const auto first = Open();
