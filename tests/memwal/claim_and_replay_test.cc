@@ -180,6 +180,15 @@ TEST_F(ClaimAndReplay, WhatTakesTheSlotOfTheSentinelIsRecovered) {
   EXPECT_EQ(Rows(*writer), (std::map<std::string, int64_t>{{"k1", 1}, {"late", 5}}));
 }
 
+// An entry in our slot that is whole and not ours is no acknowledgement (S1, R19).
+TEST_F(ClaimAndReplay, AnEntryOfAnotherWriterInOurSlotIsNotTakenForOurs) {
+  const auto writer = Open();
+  ASSERT_EQ(AppendAs(Epoch(1), LogPosition(1), {{"theirs", 1}}), ShardLog::Outcome::kLanded);
+  EXPECT_FALSE(AppendAndWait(*writer, {{"mine", 1}}).ok());
+  EXPECT_FALSE(Rows(*writer).contains("mine"));
+  EXPECT_EQ(Rows(*Open()), (std::map<std::string, int64_t>{{"theirs", 1}}));
+}
+
 // A predecessor of ours that lands there is not acknowledged, and its row is replayed once.
 TEST_F(ClaimAndReplay, OurPredecessorIsFencedThoughItsEntryLanded) {
   const auto first = Open();
@@ -379,6 +388,8 @@ TEST_F(ClaimAndReplay, ALowerGenerationIsRefused) {
   EXPECT_TRUE(Is(refused, ErrorKind::kCorrupt));
   EXPECT_NE(refused.message().find("generation 3 below generation 4"), std::string::npos)
       << refused;
+  EXPECT_EQ(Manifest().writer_epoch(), 1u) << "refused before the claim";
+  EXPECT_EQ(LogPositions().size(), 2u) << "no sentinel";
 }
 
 TEST_F(ClaimAndReplay, AZeroByteManifestIsPassedOverWhenTheLogHasItAll) {
