@@ -143,6 +143,26 @@ TEST(LocalStore, AcknowledgedObjectsSurviveEveryCrash) {
   }
 }
 
+// Whoever is told that a name is taken builds on the object that has it.
+TEST(LocalStore, AnObjectThatAnAnswerSpeaksOfSurvivesACrash) {
+  Simulated world;
+  ASSERT_TRUE(world.Put("t/wal/1", "row").ok());
+  // Another process has given the name, and is about to sync the directory.
+  {
+    auto file = *world.fs.CreateUnnamed("/srv/data/t/wal");
+    ASSERT_TRUE(file->Append(Bytes("theirs")).ok());
+    ASSERT_TRUE(file->Sync().ok());
+    ASSERT_TRUE(file->LinkAs("/srv/data/t/wal/2").ok());
+  }
+  EXPECT_TRUE(Is(world.Put("t/wal/2", "ours"), ErrorKind::kAlreadyExists));
+  world.fs.Detach();
+  env::SimRandom random{1};
+  world.disk.Crash(random, SimDisk::CrashMode::kDropAllUnsynced);
+  SimFileSystem fs(world.disk);
+  const auto store = LocalStore::Open(fs, random, "/srv/data").ValueOrDie();
+  EXPECT_EQ(TextOf(*store, "t/wal/2"), "theirs");
+}
+
 // Kills the process at every mutating call of a script, then loses power; what was acknowledged
 // must be there.
 TEST(LocalStore, CrashAtEveryStepLosesNothingAcknowledged) {
