@@ -6,6 +6,10 @@
 namespace sarissa::lance {
 
 Status AppendChange::CheckOver(const pb::transaction::Transaction& theirs, TableVersion version) {
+  if (mode_ == CommitMode::kOnlyOnThisVersion) {
+    return Error(ErrorKind::kConflict, "version {} was committed by another writer ({})", version,
+                 OperationName(theirs));
+  }
   return CheckAppendOver(theirs, version);
 }
 

@@ -13,6 +13,7 @@
 
 #include "lance/table/commit.h"
 #include "lance/table/deletion_vector.h"
+#include "lance/table/table.h"
 
 namespace sarissa::lance {
 
@@ -36,14 +37,16 @@ void ReplaceFragments(const std::map<uint64_t, pb::table::DataFragment>& after,
 // Adds fragments with new ids. kUnsupported for a table with stable row ids.
 class AppendChange final : public TableChange {
  public:
-  explicit AppendChange(std::vector<pb::table::DataFragment> fragments)
-      : fragments_(std::move(fragments)) {}
+  explicit AppendChange(std::vector<pb::table::DataFragment> fragments,
+                        CommitMode mode = CommitMode::kRebase)
+      : fragments_(std::move(fragments)), mode_(mode) {}
   Status CheckOver(const pb::transaction::Transaction& theirs, TableVersion version) override;
   Status Apply(const VersionedManifest& newest, LoadedManifest& next,
                pb::transaction::Transaction& transaction) override;
 
  private:
   const std::vector<pb::table::DataFragment> fragments_;
+  const CommitMode mode_;
 };
 
 // Marks rows deleted: unites their offsets with what each fragment has by then. A fragment that

@@ -77,6 +77,11 @@ class BatchStream {
   virtual Result<std::shared_ptr<arrow::RecordBatch>> Next() = 0;
 };
 
+enum class CommitMode {
+  kRebase,             // goes on top of what others committed meanwhile, where that is right
+  kOnlyOnThisVersion,  // kConflict as soon as another commit got there first
+};
+
 // What one commit of CommitUpsert does.
 struct Upsert {
   std::vector<RowAddress> deleted;
@@ -129,7 +134,8 @@ class Table {
   // compatible (append over append/delete/index; delete over anything but a rewrite of the same
   // fragment; index entry over data commits), at most 16 times; else kConflict. The result is the
   // new version.
-  virtual Result<std::shared_ptr<Table>> CommitAppend(std::vector<NewFragment> fragments) const = 0;
+  virtual Result<std::shared_ptr<Table>> CommitAppend(
+      std::vector<NewFragment> fragments, CommitMode mode = CommitMode::kRebase) const = 0;
   // Marks rows deleted (addresses may name already deleted rows: no error, counted once). Fragments
   // left without a row are removed.
   virtual Result<std::shared_ptr<Table>> CommitDelete(

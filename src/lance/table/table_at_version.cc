@@ -144,11 +144,11 @@ Result<std::shared_ptr<Table>> TableAtVersion::Successor(TableChange& change) co
   return Make(context_, path_, std::move(next), files_);
 }
 
-Result<std::shared_ptr<Table>> TableAtVersion::CommitAppend(
-    std::vector<NewFragment> fragments) const {
+Result<std::shared_ptr<Table>> TableAtVersion::CommitAppend(std::vector<NewFragment> fragments,
+                                                            CommitMode mode) const {
   auto added = WithRows(std::move(fragments));
   if (added.empty()) return Unchanged();
-  AppendChange change(std::move(added));
+  AppendChange change(std::move(added), mode);
   return Successor(change);
 }
 

@@ -33,7 +33,8 @@ class TableAtVersion final : public Table, public std::enable_shared_from_this<T
       std::span<const RowAddress> addresses,
       const std::optional<std::vector<std::string>>& columns) const override;
   Result<std::unique_ptr<Appender>> NewAppender() const override;
-  Result<std::shared_ptr<Table>> CommitAppend(std::vector<NewFragment> fragments) const override;
+  Result<std::shared_ptr<Table>> CommitAppend(std::vector<NewFragment> fragments,
+                                              CommitMode mode) const override;
   Result<std::shared_ptr<Table>> CommitDelete(std::span<const RowAddress> addresses) const override;
   Result<std::shared_ptr<Table>> CommitUpsert(Upsert upsert) const override;
   Result<std::shared_ptr<Table>> CommitIndices(std::vector<pb::table::IndexMetadata> added,
