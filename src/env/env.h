@@ -3,6 +3,7 @@
 #pragma once
 
 #include "env/clock.h"
+#include "env/event_log.h"
 #include "env/executor.h"
 #include "env/file_system.h"
 #include "env/memory_budget.h"
@@ -21,6 +22,12 @@ struct Env {
   FileSystem* file_system = nullptr;
   MemoryBudget* budget = nullptr;
   MetricsSink* metrics = nullptr;
+  EventLog* events = nullptr;  // may be null: nobody listens
 };
+
+inline void Tell(const Env& env, EventLog::Level level, std::string_view event,
+                 const EventLog::Fields& fields) {
+  if (env.events != nullptr) env.events->Write(level, event, fields);
+}
 
 }  // namespace sarissa::env
