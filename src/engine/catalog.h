@@ -1,18 +1,20 @@
-// All tables of one data directory: the registry, the open handles, the flush sweeper.
+// All tables of one data directory: the registry, the cache of open tables, the dirty set, the
+// sweeper.
 //
-// Thread safe. Calls block on the object store and belong on the storage executor, except where
-// they return a Future.
+// Thread safe. Calls that return a Future return at once; List blocks on the object store and
+// belongs on the storage executor.
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "base/strong_type.h"
 #include "engine/table.h"
+#include "engine/table_info.h"
 #include "env/env.h"
 #include "env/future.h"
 #include "lance/file/file_version.h"
@@ -45,12 +47,16 @@ struct CatalogOptions {
   // How long a caller of Flush waits at most; longer than the deadline above, so that it learns
   // what became of the flush.
   env::Duration flush_wait = std::chrono::seconds(90);
-};
 
-struct TableInfo {
-  std::string name;
-  std::string uri;
-  int64_t created_at_ms = 0;
+  // Open tables at most; at least 1.
+  uint64_t cache_capacity = 2000;
+  // How long a caller waits for a table to be opened, or for a place in the cache.
+  env::Duration open_timeout = std::chrono::seconds(120);
+  // How long an eviction waits for the flush of what the table holds.
+  env::Duration drain_deadline = std::chrono::seconds(30);
+  // The background walk over all tables after a start.
+  bool reconcile = true;
+  uint64_t reconcile_tables_per_second = 2000;
 };
 
 // A shard that needs an operator's eye.
@@ -69,6 +75,41 @@ struct CatalogHealth {
   int64_t unflushed_bytes = 0;  // memory of all memtables
 };
 
+struct SweeperStatus {
+  uint64_t passes = 0;
+  uint64_t running = 0;    // tables that are being opened and flushed for their age
+  uint64_t flushed = 0;    // tables left by a former process or an eviction that are flushed by now
+  uint64_t timed_out = 0;  // attempts that took too long
+};
+
+struct ReconciliationStatus {
+  enum class State { kOff, kRunning, kDone, kFailed };
+  State state = State::kOff;
+  uint64_t examined = 0;       // folders and registry rows looked at
+  uint64_t registered = 0;     // tables on disk that got their registry row
+  uint64_t removed = 0;        // half-made tables without a row of data
+  uint64_t without_files = 0;  // registry rows without files: reported, kept
+  uint64_t unreadable = 0;     // tables that could not be looked at
+  uint64_t dirty = 0;          // tables whose log has rows in no generation
+};
+
+struct CatalogStatus {
+  uint64_t tables = 0;  // registered
+  uint64_t resident = 0;
+  uint64_t leased = 0;
+  uint64_t opening = 0;
+  uint64_t draining = 0;
+  uint64_t waiting = 0;  // callers that wait for a place in the cache
+  uint64_t capacity = 0;
+  uint64_t dirty = 0;
+  std::optional<env::Duration> oldest_unflushed;  // age
+  uint64_t evictions = 0;
+  uint64_t evictions_undrained = 0;
+  SweeperStatus sweeper;
+  ReconciliationStatus reconciliation;
+  CatalogHealth health;
+};
+
 class Catalog {
  public:
   virtual ~Catalog() = default;
@@ -78,28 +119,33 @@ class Catalog {
   static Result<std::shared_ptr<Catalog>> Open(object_store::ObjectStore& store,
                                                const env::Env& env, CatalogOptions options);
 
+  // The pointer that Find and Create give is the lease: while somebody holds it, the table is in
+  // use and is not evicted.
+  //
   // kAlreadyExists when registered. Adopts a table that is on disk without a registry row.
-  virtual Result<std::shared_ptr<Table>> Create(const std::string& name) = 0;
+  virtual env::Future<std::shared_ptr<Table>> Create(const std::string& name) = 0;
   // kNotFound when not registered. Opens the table if it is cold (replaying its log); concurrent
-  // first touches share one open.
-  virtual Result<std::shared_ptr<Table>> Find(const std::string& name) = 0;
-  // All registered tables, ascending by name.
-  virtual Result<std::vector<TableInfo>> List() = 0;
-  // Stops the writer, removes the files, then the registry row. kNotFound when not registered. May
-  // be repeated after a failure.
-  virtual Status Delete(const std::string& name) = 0;
+  // first touches share one open. kOverloaded when the cache has no place in time.
+  virtual env::Future<std::shared_ptr<Table>> Find(const std::string& name) = 0;
+  // Registered tables; opens none.
+  virtual Result<TablePage> List(const ListRequest& request) = 0;
+  // Stops the writer, moves the files aside, then removes the registry row. kNotFound when not
+  // registered. May be repeated after a failure.
+  virtual env::Future<env::Unit> Delete(const std::string& name) = 0;
 
   virtual std::string UriOf(const std::string& name) const = 0;
   virtual uint64_t open_tables() const = 0;
 
   // Of the open tables.
   virtual CatalogHealth Health() const = 0;
+  // From memory.
+  virtual CatalogStatus Describe() const = 0;
 
   // Drains the table's writer and drops the handle; the next Find opens it again. A fenced writer
   // is remembered as such, a cleanly closed one goes on under its epoch, a failed one is claimed
-  // anew and so healed. kFailedWriter, and the table stays open, when a drain that could still
-  // succeed did not end within `deadline`. Nothing to do for a table that is not open.
-  virtual Status Evict(const std::string& name, env::Duration deadline) = 0;
+  // anew and so healed. Waits for those who hold the table. kFailedWriter, and the table stays
+  // open, when the drain did not end within `deadline`. Nothing to do for a table that is not open.
+  virtual env::Future<env::Unit> Evict(const std::string& name, env::Duration deadline) = 0;
 
   // Seals and flushes every open table and stops; after it every call fails with kCancelled. The
   // result names the tables whose rows are only in the log.

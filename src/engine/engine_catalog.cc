@@ -1,358 +1,500 @@
-#include <algorithm>
-#include <list>
-#include <mutex>
-#include <optional>
-#include <unordered_map>
+#include "engine/engine_catalog.h"
 
-#include "engine/catalog.h"
-#include "engine/engine_table.h"
-#include "engine/registry.h"
+#include <algorithm>
 
 namespace sarissa::engine {
 namespace {
 
 // The sweeper looks at the open tables this often, at most; it looks at nothing else.
 constexpr env::Duration kSweepPeriod = std::chrono::seconds(1);
-constexpr env::Duration kOpenTimeout = std::chrono::seconds(120);
+// Deletes and re-creations by other processes are noticed within this time.
+constexpr env::Duration kRegistryAge = std::chrono::seconds(1);
 // How long a delete waits for appends that are on their way.
 constexpr env::Duration kQuiesceTimeout = std::chrono::seconds(60);
 // A writer's close ends by its own deadline; only a wedged executor needs this one.
 constexpr env::Duration kCloseGrace = std::chrono::seconds(2);
+// A name that is deleted and made again all the time.
+constexpr int kFindTries = 8;
+// Clean tables that leave in one pass when memory is short.
+constexpr uint64_t kCleanEvictions = 64;
 
-class EngineCatalog final : public Catalog, public std::enable_shared_from_this<EngineCatalog> {
- public:
-  EngineCatalog(object_store::ObjectStore& store, const env::Env& env, CatalogOptions options,
-                std::unique_ptr<Registry> registry)
-      : store_(store),
-        env_(env),
-        options_(std::make_shared<const CatalogOptions>(std::move(options))),
-        registry_(std::move(registry)) {}
+// " (generations 3 4: why)"
+std::string OnlyInLog(const Result<memwal::CloseReport>& report) {
+  if (!report.ok()) return fmt::format(" ({})", report.status().message());
+  std::string generations;
+  for (const Generation generation : report->only_in_log)
+    generations += fmt::format(" {}", generation);
+  return fmt::format(" (generations{}{}{})", generations, report->cause.ok() ? "" : ": ",
+                     report->cause.ok() ? "" : report->cause.message());
+}
 
-  void StartSweeper() { ScheduleSweep(); }
-
-  // Stores that are on disk and not in the registry get their row back.
-  Status RegisterWhatIsThere() {
-    ARROW_ASSIGN_OR_RAISE(const auto listing, store_.List("", {}));
-    for (const std::string& folder : listing.folders) {
-      const std::string path = folder.substr(0, folder.size() - 1);
-      if (path == options_->registry_path || !path.ends_with(options_->table_suffix)) continue;
-      const std::string name = path.substr(0, path.size() - options_->table_suffix.size());
-      ARROW_ASSIGN_OR_RAISE(const auto registered, registry_->Find(name));
-      if (registered) continue;
-      ARROW_RETURN_NOT_OK(Register(name));
-    }
-    return Status::OK();
-  }
-
-  Result<std::shared_ptr<Table>> Create(const std::string& name) override {
-    ARROW_ASSIGN_OR_RAISE(const auto turn, TakeTurn(name));
-    ARROW_ASSIGN_OR_RAISE(const auto registered, registry_->Find(name));
-    if (registered) return Error(ErrorKind::kAlreadyExists, "store '{}' exists already", name);
-    const std::string path = PathOf(name);
-    lance::CreateOptions create;
-    create.version = options_->file_version;
-    // Tells a table from one of the same name that was deleted before it.
-    create.config["sarissa.incarnation"] = env_.random->NextUuid().ToString();
-    auto made = lance::Table::Create({&store_, &env_}, path, options_->schema, create);
-    // Files without a registry row: an earlier create stopped half way, or other software made the
-    // table. It is adopted.
-    if (!made.ok() && !Is(made.status(), ErrorKind::kAlreadyExists)) return made.status();
-    ARROW_ASSIGN_OR_RAISE(auto table,
-                          EngineTable::Open(store_, env_, options_, claims_, name, path));
-    ARROW_RETURN_NOT_OK(Register(name));
-    return Publish(name, std::move(table));
-  }
-
-  Result<std::shared_ptr<Table>> Find(const std::string& name) override {
-    {
-      const std::scoped_lock lock(mutex_);
-      if (closed_) return Closed();
-      if (const auto found = tables_.find(name); found != tables_.end()) {
-        found->second.last_use = ++uses_;
-        return std::shared_ptr<Table>(found->second.table);
-      }
-    }
-    ARROW_ASSIGN_OR_RAISE(const auto turn, TakeTurn(name));
-    {
-      const std::scoped_lock lock(mutex_);
-      if (const auto found = tables_.find(name); found != tables_.end()) {
-        return std::shared_ptr<Table>(found->second.table);
-      }
-    }
-    ARROW_ASSIGN_OR_RAISE(const auto registered, registry_->Find(name));
-    if (!registered) return Error(ErrorKind::kNotFound, "store '{}' does not exist", name);
-    auto table = EngineTable::Open(store_, env_, options_, claims_, name, PathOf(name));
-    if (!table.ok()) {
-      // A registered store whose files are missing is damage, not an unknown name.
-      if (Is(table.status(), ErrorKind::kNotFound))
-        return WithKind(table.status(), ErrorKind::kCorrupt);
-      return table.status();
-    }
-    return Publish(name, *std::move(table));
-  }
-
-  Result<std::vector<TableInfo>> List() override {
-    {
-      const std::scoped_lock lock(mutex_);
-      if (closed_) return Closed();
-    }
-    ARROW_ASSIGN_OR_RAISE(const auto all, registry_->All());
-    std::vector<TableInfo> infos;
-    infos.reserve(all.size());
-    for (const auto& [name, info] : all) infos.push_back(info);
-    return infos;
-  }
-
-  Status Delete(const std::string& name) override {
-    ARROW_ASSIGN_OR_RAISE(const auto turn, TakeTurn(name));
-    ARROW_ASSIGN_OR_RAISE(const auto registered, registry_->Find(name));
-    if (!registered) return Error(ErrorKind::kNotFound, "store '{}' does not exist", name);
-    std::shared_ptr<EngineTable> table;
-    {
-      const std::scoped_lock lock(mutex_);
-      if (const auto found = tables_.find(name); found != tables_.end()) {
-        table = found->second.table;
-        tables_.erase(found);
-      }
-    }
-    if (table != nullptr) {
-      const auto stopped = table->Close(memwal::CloseMode::kDiscard).Wait(kQuiesceTimeout);
-      if (!stopped.ok())
-        return Annotate(stopped.status(), "the writer of store '" + name + "' does not stop");
-    }
-    ARROW_RETURN_NOT_OK(store_.DeletePrefix(PathOf(name) + "/"));
-    claims_->Forget(PathOf(name));
-    return registry_->Remove(name);
-  }
-
-  std::string UriOf(const std::string& name) const override {
-    return options_->uri_prefix + PathOf(name);
-  }
-
-  uint64_t open_tables() const override {
-    const std::scoped_lock lock(mutex_);
-    return tables_.size();
-  }
-
-  CatalogHealth Health() const override {
-    CatalogHealth health;
-    for (const auto& table : OpenTables()) {
-      const auto shard = table->Health();
-      if (!shard) continue;
-      health.unflushed_bytes += shard->unflushed_bytes;
-      ShardTrouble trouble{table->name(), ShardTrouble::Kind::kRetrying, shard->cause};
-      if (shard->state == memwal::WriterState::kFenced) {
-        trouble.kind = ShardTrouble::Kind::kFenced;
-        ++health.fenced;
-      } else if (shard->state == memwal::WriterState::kFailed) {
-        trouble.kind = ShardTrouble::Kind::kFailed;
-        ++health.failed;
-      } else if (!shard->flush_trouble.ok()) {
-        trouble.cause = shard->flush_trouble;
-        ++health.retrying;
-      } else {
-        continue;
-      }
-      health.troubles.push_back(std::move(trouble));
-    }
-    std::sort(health.troubles.begin(), health.troubles.end(),
-              [](const auto& a, const auto& b) { return a.table < b.table; });
-    return health;
-  }
-
-  Status Evict(const std::string& name, env::Duration deadline) override {
-    ARROW_ASSIGN_OR_RAISE(const auto turn, TakeTurn(name));
-    std::shared_ptr<EngineTable> table;
-    {
-      const std::scoped_lock lock(mutex_);
-      const auto found = tables_.find(name);
-      if (found == tables_.end()) return Status::OK();
-      table = found->second.table;
-    }
-    const auto report =
-        table->Close(memwal::CloseMode::kFlush, deadline).Wait(deadline + kCloseGrace);
-    const Status cause = report.ok() ? report->cause : report.status();
-    if (Is(cause, ErrorKind::kDeadline)) {
-      return Error(ErrorKind::kFailedWriter, "store '{}' does not drain: {}", name,
-                   cause.message());
-    }
-    table->RememberClaim();
-    const std::scoped_lock lock(mutex_);
-    tables_.erase(name);
-    return Status::OK();
-  }
-
-  Status Close(env::Duration deadline) override {
-    {
-      const std::scoped_lock lock(mutex_);
-      closed_ = true;  // nothing is published from here on
-      env_.storage->CancelTimer(sweep_timer_);
-    }
-    const std::vector<std::shared_ptr<EngineTable>> tables = OpenTables();
-    std::vector<env::Future<memwal::CloseReport>> closing;
-    for (const auto& table : tables)
-      closing.push_back(table->Close(memwal::CloseMode::kFlush, deadline));
-    const env::MonotonicTime end = env_.clock->Now() + deadline + kCloseGrace;
-    std::string unflushed;
-    for (size_t i = 0; i < tables.size(); ++i) {
-      const env::Duration left = std::max(env::Duration(0), end - env_.clock->Now());
-      const auto report = closing[i].Wait(left);
-      if (report.ok() && report->only_in_log.empty()) continue;
-      unflushed += fmt::format("{}{}{}", unflushed.empty() ? "" : ", ", tables[i]->name(),
-                               OnlyInLog(report));
-    }
-    const std::scoped_lock lock(mutex_);
-    tables_.clear();
-    if (unflushed.empty()) return Status::OK();
-    return Error(ErrorKind::kFailedWriter, "rows are only in the log of: {}", unflushed);
-  }
-
- private:
-  struct OpenTable {
-    std::shared_ptr<EngineTable> table;
-    uint64_t last_use = 0;
-  };
-  // Create, first open and delete of one name take turns; held across I/O, the only thing that is
-  // (S11). The turn ends when the object dies.
-  using Turn = std::shared_ptr<void>;
-
-  // " (generations 3 4: why)"
-  static std::string OnlyInLog(const Result<memwal::CloseReport>& report) {
-    if (!report.ok()) return fmt::format(" ({})", report.status().message());
-    std::string generations;
-    for (const Generation generation : report->only_in_log)
-      generations += fmt::format(" {}", generation);
-    return fmt::format(" (generations{}{}{})", generations, report->cause.ok() ? "" : ": ",
-                       report->cause.ok() ? "" : report->cause.message());
-  }
-
-  std::vector<std::shared_ptr<EngineTable>> OpenTables() const {
-    const std::scoped_lock lock(mutex_);
-    std::vector<std::shared_ptr<EngineTable>> tables;
-    tables.reserve(tables_.size());
-    for (const auto& [name, open] : tables_) tables.push_back(open.table);
-    return tables;
-  }
-
-  static Status Closed() { return Error(ErrorKind::kCancelled, "the server is shutting down"); }
-
-  std::string PathOf(const std::string& name) const { return name + options_->table_suffix; }
-
-  Result<Turn> TakeTurn(const std::string& name) {
-    for (;;) {
-      env::Future<env::Unit> running;
-      {
-        const std::scoped_lock lock(mutex_);
-        if (closed_) return Closed();
-        const auto found = turns_.find(name);
-        if (found == turns_.end()) {
-          auto promise = std::make_shared<env::Promise<env::Unit>>();
-          turns_.emplace(name, promise->future());
-          return Turn(nullptr, [self = shared_from_this(), name, promise](void*) {
-            {
-              const std::scoped_lock end(self->mutex_);
-              self->turns_.erase(name);
-            }
-            promise->Set(env::Unit{});
-          });
-        }
-        running = found->second;
-      }
-      const auto ended = running.Wait(kOpenTimeout);
-      if (!ended.ok() && Is(ended.status(), ErrorKind::kDeadline)) {
-        return Error(ErrorKind::kDeadline, "store '{}' is being opened or deleted for too long",
-                     name);
-      }
-    }
-  }
-
-  Status Register(const std::string& name) {
-    const auto now = env_.clock->WallNow().time_since_epoch();
-    return registry_->Add(
-        {name, UriOf(name), std::chrono::duration_cast<std::chrono::milliseconds>(now).count()});
-  }
-
-  Result<std::shared_ptr<Table>> Publish(const std::string& name,
-                                         std::shared_ptr<EngineTable> table) {
-    const std::scoped_lock lock(mutex_);
-    if (closed_) return Closed();
-    tables_[name] = {table, ++uses_};
-    return std::shared_ptr<Table>(std::move(table));
-  }
-
-  void ScheduleSweep() {
-    const bool by_age = options_->flush_interval.count() > 0;
-    const env::Duration period =
-        by_age ? std::min(kSweepPeriod, options_->flush_interval) : kSweepPeriod;
-    const std::scoped_lock lock(mutex_);
-    if (closed_) return;
-    sweep_timer_ = env_.storage->PostAfter(period, [weak = weak_from_this()] {
-      if (const auto self = weak.lock()) self->Sweep();
-    });
-  }
-
-  // Memtables are the part of the budget that a flush gives back.
-  bool UnderMemoryPressure() const {
-    const int64_t limit = env_.budget->limit();
-    return limit > 0 && (env_.budget->waiting() > 0 || env_.budget->used() > limit / 10 * 7);
-  }
-
-  // The largest first, until what they give back is enough: a store that holds much and gets no
-  // writes would never seal itself.
-  void RelieveMemory(const std::vector<std::shared_ptr<EngineTable>>& tables) {
-    std::vector<std::pair<int64_t, EngineTable*>> holders;
-    for (const auto& table : tables) {
-      const auto health = table->Health();
-      if (health && health->unflushed_bytes > 0)
-        holders.emplace_back(health->unflushed_bytes, table.get());
-    }
-    std::stable_sort(holders.begin(), holders.end(),
-                     [](const auto& a, const auto& b) { return a.first > b.first; });
-    int64_t excess = env_.budget->used() - env_.budget->limit() / 2;
-    for (const auto& [bytes, table] : holders) {
-      if (excess <= 0) break;
-      table->SealForAge();
-      excess -= bytes;
-    }
-  }
-
-  void Sweep() {
-    const std::vector<std::shared_ptr<EngineTable>> tables = OpenTables();
-    const env::MonotonicTime now = env_.clock->Now();
-    const bool by_age = options_->flush_interval.count() > 0;
-    if (UnderMemoryPressure()) RelieveMemory(tables);
-    for (const auto& table : tables) {
-      const auto oldest = table->oldest_unflushed();
-      if (oldest && by_age && now - *oldest >= options_->flush_interval) table->SealForAge();
-    }
-    ScheduleSweep();
-  }
-
-  object_store::ObjectStore& store_;
-  const env::Env& env_;
-  const std::shared_ptr<const CatalogOptions> options_;
-  const std::unique_ptr<Registry> registry_;
-  const std::shared_ptr<ClaimLedger> claims_ = std::make_shared<ClaimLedger>();
-
-  // Before a table's lock in the lock order; not held across I/O.
-  mutable std::mutex mutex_;
-  bool closed_ = false;
-  uint64_t uses_ = 0;
-  env::TimerId sweep_timer_ = 0;
-  std::unordered_map<std::string, OpenTable> tables_;
-  std::unordered_map<std::string, env::Future<env::Unit>> turns_;
-};
+std::shared_ptr<EngineTable> AsEngineTable(const TableCache::CachedPtr& cached) {
+  return std::static_pointer_cast<EngineTable>(cached);
+}
 
 }  // namespace
 
+EngineCatalog::EngineCatalog(object_store::ObjectStore& store, const env::Env& env,
+                             CatalogOptions options, std::shared_ptr<Registry> registry,
+                             std::shared_ptr<DirtySet> dirty)
+    : store_(store),
+      env_(env),
+      options_(std::make_shared<const CatalogOptions>(std::move(options))),
+      registry_(std::move(registry)),
+      dirty_(std::move(dirty)),
+      evictions_(env.metrics->GetCounter("rollout_evictions_total", "Stores that left the cache.")),
+      evictions_undrained_(env.metrics->GetCounter(
+          "rollout_evictions_undrained_total",
+          "Evictions that left rows in the log, or were given up because the flush failed.")) {}
+
+void EngineCatalog::Start() {
+  TableCacheOptions cache;
+  cache.capacity = std::max<uint64_t>(1, options_->cache_capacity);
+  cache.open_timeout = options_->open_timeout;
+  cache.drain_deadline = options_->drain_deadline;
+  cache_ = std::make_shared<TableCache>(
+      env_, cache, [weak = weak_from_this()](const TableCache::Eviction& eviction) {
+        if (const auto self = weak.lock()) self->OnEviction(eviction);
+      });
+  const bool by_age = options_->flush_interval.count() > 0;
+  sweeper_ = std::make_shared<Sweeper>(
+      std::shared_ptr<SweptTables>(shared_from_this(), this), env_,
+      by_age ? std::min(kSweepPeriod, options_->flush_interval) : kSweepPeriod);
+  sweeper_->Start();
+}
+
+TableInfo EngineCatalog::NewInfo(const std::string& name) const {
+  const auto now = env_.clock->WallNow().time_since_epoch();
+  return {name, UriOf(name), std::chrono::duration_cast<std::chrono::milliseconds>(now).count()};
+}
+
+TableHome EngineCatalog::HomeOf(const TableInfo& info) const {
+  TableHome home;
+  home.options = options_;
+  home.claims = claims_;
+  home.created_at_ms = info.created_at_ms;
+  home.mark_dirty = [dirty = dirty_, mark = DirtyTable{info.name, info.created_at_ms}] {
+    return dirty->Mark(mark);
+  };
+  return home;
+}
+
+std::string EngineCatalog::UriOf(const std::string& name) const {
+  return options_->uri_prefix + PathOf(name);
+}
+
+Result<TablePage> EngineCatalog::List(const ListRequest& request) {
+  return registry_->Page(request);
+}
+
+// --- Find
+
+bool EngineCatalog::IsOf(const TableInfo& info, const TablePtr& table) {
+  return static_cast<const EngineTable&>(*table).created_at_ms() == info.created_at_ms;
+}
+
+EngineCatalog::TableFuture EngineCatalog::Find(const std::string& name) {
+  // The usual case goes without a detour: the registry was looked at a moment ago and the table is
+  // open.
+  if (const auto info = registry_->FindInMemory(name, kRegistryAge)) {
+    auto found = cache_->Find(name, OpenerOf(*info));
+    if (!found.IsReady() || !found.Get().ok() || IsOf(*info, *found.Get())) return found;
+  }
+  auto promise = std::make_shared<env::Promise<TablePtr>>();
+  auto future = promise->future();
+  env_.storage->Post([self = shared_from_this(), name, promise] { self->FindSlow(name, promise); });
+  return future;
+}
+
+void EngineCatalog::FindSlow(const std::string& name,
+                             std::shared_ptr<env::Promise<TablePtr>> promise) {
+  // Before the registry is looked at: a create registers first, so a table that is open now and not
+  // registered then was deleted elsewhere.
+  const CachedPtr open = cache_->Peek(name);
+  auto registered = registry_->FindRecent(name, kRegistryAge);
+  // Made by another process a moment ago?
+  if (registered.ok() && !*registered) registered = registry_->Find(name);
+  if (!registered.ok()) return promise->Set(registered.status());
+  if (*registered) return FindRegistered(**registered, 1, std::move(promise));
+  Drop(name, open.get()).Then(*env_.storage, [promise, name](const auto&) {
+    promise->Set(Error(ErrorKind::kNotFound, "store '{}' does not exist", name));
+  });
+}
+
+void EngineCatalog::FindRegistered(const TableInfo& info, int tries,
+                                   std::shared_ptr<env::Promise<TablePtr>> promise) {
+  cache_->Find(info.name, OpenerOf(info))
+      .Then(*env_.storage,
+            [self = shared_from_this(), info, tries, promise](const Result<TablePtr>& found) {
+              if (!found.ok() || IsOf(info, *found)) return promise->Set(found);
+              // Either the handle or what we know of the registry is old.
+              const auto now = self->registry_->Find(info.name);
+              if (!now.ok()) return promise->Set(now.status());
+              if (*now && IsOf(**now, *found)) return promise->Set(found);
+              if (tries >= kFindTries) {
+                return promise->Set(Error(ErrorKind::kConflict,
+                                          "store '{}' is being deleted and made again", info.name));
+              }
+              const auto* stale = static_cast<const EngineTable*>(found->get());
+              self->Drop(info.name, stale)
+                  .Then(*self->env_.storage,
+                        [self, info = now->value_or(info), tries, promise](const auto&) {
+                          self->FindRegistered(info, tries + 1, promise);
+                        });
+            });
+}
+
+TableCache::Opener EngineCatalog::OpenerOf(const TableInfo& info) {
+  return [self = shared_from_this(), info]() -> env::Future<CachedPtr> {
+    auto table = EngineTable::Open(self->store_, self->env_, self->HomeOf(info), info.name,
+                                   self->PathOf(info.name));
+    if (table.ok()) return env::Future<CachedPtr>::Ready(CachedPtr(*table));
+    // A registered store whose files are missing is damage, unless it was deleted just now.
+    Status status = table.status();
+    if (Is(status, ErrorKind::kNotFound)) {
+      const auto registered = self->registry_->Find(info.name);
+      if (registered.ok() && *registered) status = WithKind(status, ErrorKind::kCorrupt);
+    }
+    return env::Future<CachedPtr>::Ready(status);
+  };
+}
+
+env::Future<env::Unit> EngineCatalog::Drop(const std::string& name, const CachedTable* stale) {
+  if (stale == nullptr) return env::Future<env::Unit>::Ready(env::Unit{});
+  auto promise = std::make_shared<env::Promise<env::Unit>>();
+  auto future = promise->future();
+  cache_->TakeIfOpen(name, stale)
+      .Then(*env_.storage,
+            [self = shared_from_this(), name, promise](const Result<TableCache::Turn>& turn) {
+              if (!turn.ok()) return promise->Set(turn.status());
+              if (turn->table == nullptr) return promise->Set(env::Unit{});
+              AsEngineTable(turn->table)
+                  ->Close(memwal::CloseMode::kDiscard, kQuiesceTimeout)
+                  .Then(*self->env_.storage, [self, name, promise, turn = *turn](const auto&) {
+                    self->claims_->Forget(self->PathOf(name));
+                    self->dirty_->Unmark(name);
+                    promise->Set(env::Unit{});
+                  });
+            });
+  return future;
+}
+
+// --- Create
+
+struct EngineCatalog::Creation {
+  TableInfo info;
+  bool made = false;  // by this creation; written before the lease is given
+  int tries = 0;
+  env::Promise<TablePtr> promise;
+};
+
+EngineCatalog::TableFuture EngineCatalog::Create(const std::string& name) {
+  auto creation = std::make_shared<Creation>();
+  creation->info = NewInfo(name);
+  auto future = creation->promise.future();
+  env_.storage->Post([self = shared_from_this(), creation] { self->StartCreation(creation); });
+  return future;
+}
+
+void EngineCatalog::StartCreation(const std::shared_ptr<Creation>& creation) {
+  const std::string& name = creation->info.name;
+  const auto registered = registry_->Find(name);
+  if (!registered.ok()) return creation->promise.Set(registered.status());
+  if (*registered) {
+    return creation->promise.Set(
+        Error(ErrorKind::kAlreadyExists, "store '{}' exists already", name));
+  }
+  cache_->Find(name, [self = shared_from_this(), creation] { return self->MakeTable(creation); })
+      .Then(*env_.storage, [self = shared_from_this(), creation](const Result<TablePtr>& table) {
+        self->FinishCreation(creation, table);
+      });
+}
+
+void EngineCatalog::FinishCreation(const std::shared_ptr<Creation>& creation,
+                                   const Result<TablePtr>& table) {
+  const bool more_tries = ++creation->tries < kFindTries;
+  if (creation->made || (!table.ok() && !Is(table.status(), ErrorKind::kNotFound)))
+    return creation->promise.Set(table);
+  // Whoever was opening the name when this creation came found nothing.
+  if (!table.ok())
+    return more_tries ? StartCreation(creation) : creation->promise.Set(table.status());
+  const std::string& name = creation->info.name;
+  const auto registered = registry_->Find(name);
+  if (!registered.ok()) return creation->promise.Set(registered.status());
+  if ((*registered && IsOf(**registered, *table)) || !more_tries) {
+    return creation->promise.Set(
+        Error(ErrorKind::kAlreadyExists, "store '{}' exists already", name));
+  }
+  // A handle of a table that another process deleted.
+  Drop(name, static_cast<const EngineTable*>(table->get()))
+      .Then(*env_.storage,
+            [self = shared_from_this(), creation](const auto&) { self->StartCreation(creation); });
+}
+
+env::Future<EngineCatalog::CachedPtr> EngineCatalog::MakeTable(
+    const std::shared_ptr<Creation>& creation) {
+  using CachedFuture = env::Future<CachedPtr>;
+  const TableInfo& info = creation->info;
+  const std::string path = PathOf(info.name);
+  lance::CreateOptions create;
+  create.version = options_->file_version;
+  // Tells a table from one of the same name that was deleted before it.
+  create.config["sarissa.incarnation"] = env_.random->NextUuid().ToString();
+  const auto made = lance::Table::Create({&store_, &env_}, path, options_->schema, create);
+  // Files without a registry row: an earlier create stopped half way, or other software made the
+  // table. It is adopted.
+  if (!made.ok() && !Is(made.status(), ErrorKind::kAlreadyExists))
+    return CachedFuture::Ready(made.status());
+  auto table = EngineTable::Open(store_, env_, HomeOf(info), info.name, path);
+  if (!table.ok()) return CachedFuture::Ready(table.status());
+  auto promise = std::make_shared<env::Promise<CachedPtr>>();
+  auto future = promise->future();
+  registry_->Add(info).Then(*env_.storage, [creation, promise, table = *table](const auto& added) {
+    if (!added.ok()) return promise->Set(added.status());
+    creation->made = true;
+    promise->Set(CachedPtr(table));
+  });
+  return future;
+}
+
+Status EngineCatalog::RegisterWhatIsThere() {
+  ARROW_ASSIGN_OR_RAISE(const auto listing, store_.List("", {}));
+  for (const std::string& folder : listing.folders) {
+    const std::string path = folder.substr(0, folder.size() - 1);
+    if (path == options_->registry_path || !path.ends_with(options_->table_suffix)) continue;
+    const std::string name = path.substr(0, path.size() - options_->table_suffix.size());
+    ARROW_ASSIGN_OR_RAISE(const auto registered, registry_->FindRecent(name, kRegistryAge));
+    if (registered) continue;
+    registry_->Add(NewInfo(name)).Then(*env_.storage, [env = &env_, name](const auto& added) {
+      if (added.ok() || Is(added.status(), ErrorKind::kAlreadyExists)) return;
+      env::Tell(*env, env::EventLog::Level::kError, "store_not_registered",
+                {{"store", name}, {"error", added.status().message()}});
+    });
+  }
+  return Status::OK();
+}
+
+// --- Delete
+
+env::Future<env::Unit> EngineCatalog::Delete(const std::string& name) {
+  auto promise = std::make_shared<env::Promise<env::Unit>>();
+  auto future = promise->future();
+  cache_->Take(name).Then(*env_.storage, [self = shared_from_this(), name,
+                                          promise](const Result<TableCache::Turn>& turn) {
+    if (!turn.ok()) return promise->Set(turn.status());
+    const auto registered = self->registry_->Find(name);
+    const bool there = registered.ok() && *registered;
+    if (there) return self->DeleteTaken(name, *turn, promise);
+    promise->Set(!registered.ok() ? registered.status()
+                                  : Error(ErrorKind::kNotFound, "store '{}' does not exist", name));
+  });
+  return future;
+}
+
+void EngineCatalog::DeleteTaken(const std::string& name, const TableCache::Turn& turn,
+                                const std::shared_ptr<env::Promise<env::Unit>>& promise) {
+  const auto remove = [self = shared_from_this(), name, turn,
+                       promise](const Result<memwal::CloseReport>& stopped) {
+    if (!stopped.ok()) {
+      return promise->Set(
+          Annotate(stopped.status(), "the writer of store '" + name + "' does not stop"));
+    }
+    const Status removed = self->store_.DeletePrefix(self->PathOf(name) + "/");
+    if (!removed.ok()) return promise->Set(removed);
+    self->claims_->Forget(self->PathOf(name));
+    self->dirty_->Unmark(name);
+    // `turn` is held until the row is gone.
+    self->registry_->Remove(name).Then(
+        *self->env_.storage,
+        [promise, turn](const Result<env::Unit>& result) { promise->Set(result); });
+  };
+  auto stopped = turn.table == nullptr
+                     ? env::Future<memwal::CloseReport>::Ready(memwal::CloseReport{})
+                     : AsEngineTable(turn.table)->Close(memwal::CloseMode::kDiscard);
+  stopped.WithDeadline(*env_.storage, kQuiesceTimeout, "stopping the writer of '" + name + "'")
+      .Then(*env_.storage, remove);
+}
+
+// --- Eviction and the sweep
+
+void EngineCatalog::OnEviction(const TableCache::Eviction& eviction) {
+  if (eviction.left) {
+    evictions_.Add();
+    const auto table = AsEngineTable(eviction.table);
+    table->RememberClaim();
+    const bool fenced = !claims_->Recall(PathOf(eviction.name)).fenced.ok();
+    // A failed one stays marked: the sweeper opens it again, which heals it.
+    if (eviction.drained.ok() || fenced) dirty_->Unmark(eviction.name);
+  }
+  if (eviction.drained.ok()) return;
+  evictions_undrained_.Add();
+  env::Tell(env_, env::EventLog::Level::kWarning, "eviction_undrained",
+            {{"store", eviction.name},
+             {"stays_open", eviction.left ? "false" : "true"},
+             {"kind", std::string(ErrorKindName(KindOf(eviction.drained)))},
+             {"error", eviction.drained.message()}});
+}
+
+env::Future<env::Unit> EngineCatalog::Evict(const std::string& name, env::Duration deadline) {
+  return cache_->Evict(name, deadline);
+}
+
+std::vector<std::string> EngineCatalog::ColdDirty() const {
+  std::vector<std::string> cold;
+  for (const DirtyTable& table : dirty_->All())
+    if (!cache_->Contains(table.name)) cold.push_back(table.name);
+  return cold;
+}
+
+env::Future<env::Unit> EngineCatalog::FlushCold(const std::string& name) {
+  auto promise = std::make_shared<env::Promise<env::Unit>>();
+  auto future = promise->future();
+  Find(name).Then(
+      *env_.storage, [self = shared_from_this(), name, promise](const Result<TablePtr>& found) {
+        if (Is(found.status(), ErrorKind::kNotFound)) {
+          self->dirty_->Unmark(name);
+          return promise->Set(env::Unit{});
+        }
+        if (!found.ok()) return promise->Set(found.status());
+        // The lease is held until the flush ended.
+        (*found)->Flush().Then(*self->env_.storage, [promise, lease = *found](const auto& flushed) {
+          promise->Set(flushed.ok() ? Result<env::Unit>(env::Unit{})
+                                    : Result<env::Unit>(flushed.status()));
+        });
+      });
+  return future;
+}
+
+std::vector<std::shared_ptr<EngineTable>> EngineCatalog::OpenTables() const {
+  std::vector<std::shared_ptr<EngineTable>> tables;
+  for (const auto& cached : cache_->Open()) tables.push_back(AsEngineTable(cached));
+  return tables;
+}
+
+// Memtables are the part of the budget that a flush gives back.
+bool EngineCatalog::UnderMemoryPressure() const {
+  const int64_t limit = env_.budget->limit();
+  return limit > 0 && (env_.budget->waiting() > 0 || env_.budget->used() > limit / 10 * 7);
+}
+
+// The largest first, until what they give back is enough: a store that holds much and gets no
+// writes would never seal itself.
+void EngineCatalog::RelieveMemory(const std::vector<std::shared_ptr<EngineTable>>& tables) {
+  std::vector<std::pair<int64_t, EngineTable*>> holders;
+  for (const auto& table : tables) {
+    const auto health = table->Health();
+    if (health && health->unflushed_bytes > 0)
+      holders.emplace_back(health->unflushed_bytes, table.get());
+  }
+  std::stable_sort(holders.begin(), holders.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  int64_t excess = env_.budget->used() - env_.budget->limit() / 2;
+  for (const auto& [bytes, table] : holders) {
+    if (excess <= 0) break;
+    table->SealForAge();
+    excess -= bytes;
+  }
+  if (excess > 0) cache_->EvictClean(kCleanEvictions);
+}
+
+void EngineCatalog::SealOpenTables() {
+  const std::vector<std::shared_ptr<EngineTable>> tables = OpenTables();
+  const env::MonotonicTime now = env_.clock->Now();
+  const bool by_age = options_->flush_interval.count() > 0;
+  if (UnderMemoryPressure()) RelieveMemory(tables);
+  for (const auto& table : tables) {
+    const auto oldest = table->oldest_unflushed();
+    if (oldest && by_age && now - *oldest >= options_->flush_interval) table->SealForAge();
+  }
+  cache_->Rebalance();
+}
+
+// --- Health and the end
+
+CatalogHealth EngineCatalog::Health() const {
+  CatalogHealth health;
+  for (const auto& table : OpenTables()) {
+    const auto shard = table->Health();
+    if (!shard) continue;
+    health.unflushed_bytes += shard->unflushed_bytes;
+    ShardTrouble trouble{table->name(), ShardTrouble::Kind::kRetrying, shard->cause};
+    if (shard->state == memwal::WriterState::kFenced) {
+      trouble.kind = ShardTrouble::Kind::kFenced;
+      ++health.fenced;
+    } else if (shard->state == memwal::WriterState::kFailed) {
+      trouble.kind = ShardTrouble::Kind::kFailed;
+      ++health.failed;
+    } else if (!shard->flush_trouble.ok()) {
+      trouble.cause = shard->flush_trouble;
+      ++health.retrying;
+    } else {
+      continue;
+    }
+    health.troubles.push_back(std::move(trouble));
+  }
+  std::sort(health.troubles.begin(), health.troubles.end(),
+            [](const auto& a, const auto& b) { return a.table < b.table; });
+  return health;
+}
+
+CatalogStatus EngineCatalog::Describe() const {
+  CatalogStatus status;
+  status.tables = registry_->size();
+  const TableCacheCounts counts = cache_->counts();
+  status.resident = counts.resident;
+  status.leased = counts.leased;
+  status.opening = counts.opening;
+  status.draining = counts.draining;
+  status.waiting = counts.waiting;
+  status.capacity = options_->cache_capacity;
+  status.dirty = dirty_->size();
+  status.evictions = counts.evictions;
+  status.evictions_undrained = counts.evictions_undrained;
+  std::optional<env::MonotonicTime> oldest;
+  for (const auto& table : OpenTables()) {
+    const auto since = table->oldest_unflushed();
+    if (since && (!oldest || *since < *oldest)) oldest = since;
+  }
+  if (oldest) status.oldest_unflushed = env_.clock->Now() - *oldest;
+  status.sweeper = sweeper_->status();
+  status.health = Health();
+  return status;
+}
+
+Status EngineCatalog::Close(env::Duration deadline) {
+  sweeper_->Stop();
+  const std::vector<CachedPtr> tables = cache_->Shut();
+  std::vector<env::Future<memwal::CloseReport>> closing;
+  for (const auto& table : tables)
+    closing.push_back(AsEngineTable(table)->Close(memwal::CloseMode::kFlush, deadline));
+  const env::MonotonicTime end = env_.clock->Now() + deadline + kCloseGrace;
+  std::string unflushed;
+  for (size_t i = 0; i < tables.size(); ++i) {
+    const env::Duration left = std::max(env::Duration(0), end - env_.clock->Now());
+    const auto report = closing[i].Wait(left);
+    const std::string& name = AsEngineTable(tables[i])->name();
+    if (report.ok() && report->only_in_log.empty()) {
+      dirty_->Unmark(name);
+      continue;
+    }
+    unflushed += fmt::format("{}{}{}", unflushed.empty() ? "" : ", ", name, OnlyInLog(report));
+  }
+  // What stays marked too long costs an open at the next start.
+  (void)dirty_->Close().Wait(kCloseGrace);
+  if (unflushed.empty()) return Status::OK();
+  return Error(ErrorKind::kFailedWriter, "rows are only in the log of: {}", unflushed);
+}
+
 Result<std::shared_ptr<Catalog>> Catalog::Open(object_store::ObjectStore& store,
                                                const env::Env& env, CatalogOptions options) {
-  ARROW_ASSIGN_OR_RAISE(auto registry, Registry::Open({&store, &env}, options.registry_path));
+  ARROW_ASSIGN_OR_RAISE(auto registry, Registry::Open({&store, &env}, options.registry_path,
+                                                      options.uri_prefix, options.table_suffix));
+  ARROW_ASSIGN_OR_RAISE(auto dirty, DirtySet::Open({&store, &env, options.instance_id}));
   const bool may_lack_rows = registry->may_lack_rows();
-  auto catalog =
-      std::make_shared<EngineCatalog>(store, env, std::move(options), std::move(registry));
+  auto catalog = std::make_shared<EngineCatalog>(store, env, std::move(options),
+                                                 std::move(registry), std::move(dirty));
   if (may_lack_rows) ARROW_RETURN_NOT_OK(catalog->RegisterWhatIsThere());
-  catalog->StartSweeper();
+  catalog->Start();
   return std::shared_ptr<Catalog>(std::move(catalog));
 }
 

@@ -40,23 +40,22 @@ class EngineTable::CheckedStream final : public lance::BatchStream {
   const std::unique_ptr<lance::BatchStream> inner_;
 };
 
-EngineTable::EngineTable(object_store::ObjectStore& store, const env::Env& env,
-                         std::shared_ptr<const CatalogOptions> options,
-                         std::shared_ptr<ClaimLedger> claims, std::string name, std::string path)
+EngineTable::EngineTable(object_store::ObjectStore& store, const env::Env& env, TableHome home,
+                         std::string name, std::string path)
     : store_(store),
       env_(env),
-      options_(std::move(options)),
-      claims_(std::move(claims)),
+      home_(std::move(home)),
+      options_(home_.options),
+      claims_(home_.claims),
       name_(std::move(name)),
       path_(std::move(path)),
       shard_(ShardId::FromName(options_->instance_id)) {}
 
-Result<std::shared_ptr<EngineTable>> EngineTable::Open(
-    object_store::ObjectStore& store, const env::Env& env,
-    std::shared_ptr<const CatalogOptions> options, std::shared_ptr<ClaimLedger> claims,
-    const std::string& name, const std::string& path) {
-  std::shared_ptr<EngineTable> table(
-      new EngineTable(store, env, std::move(options), std::move(claims), name, path));
+Result<std::shared_ptr<EngineTable>> EngineTable::Open(object_store::ObjectStore& store,
+                                                       const env::Env& env, TableHome home,
+                                                       const std::string& name,
+                                                       const std::string& path) {
+  std::shared_ptr<EngineTable> table(new EngineTable(store, env, std::move(home), name, path));
   ARROW_RETURN_NOT_OK(table->OpenTable());
   return table;
 }
@@ -131,6 +130,23 @@ TableVersion EngineTable::version() const {
   return base_->version();
 }
 
+env::Future<env::Unit> EngineTable::Mark() {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (mark_.valid() && !(mark_.IsReady() && !mark_.Get().ok())) return mark_;
+  }
+  auto mark = home_.mark_dirty();
+  mark.Then(*env_.storage, [weak = weak_from_this()](const auto& marked) {
+    const auto self = weak.lock();
+    if (self == nullptr || !marked.ok()) return;
+    const std::scoped_lock lock(self->mutex_);
+    self->marked_ = true;
+  });
+  const std::scoped_lock lock(mutex_);
+  mark_ = mark;
+  return mark;
+}
+
 env::Future<std::shared_ptr<memwal::ShardWriter>> EngineTable::EnsureWriter() {
   using WriterFuture = env::Future<std::shared_ptr<memwal::ShardWriter>>;
   env::Promise<std::shared_ptr<memwal::ShardWriter>> promise;
@@ -142,6 +158,8 @@ env::Future<std::shared_ptr<memwal::ShardWriter>> EngineTable::EnsureWriter() {
     if (writer_opening_.valid()) return writer_opening_;
     writer_opening_ = promise.future();
   }
+  // On its way while the claim is made; appends wait for both.
+  (void)Mark();
   memwal::ShardOptions shard;
   shard.store = &store_;
   shard.env = &env_;
@@ -178,7 +196,7 @@ env::Future<AppendReceipt> EngineTable::Append(
       return env::Future<AppendReceipt>::Ready(
           Error(ErrorKind::kCancelled, "table {} is closing", name_));
     }
-    writer = writer_;
+    if (marked_) writer = writer_;
   }
   if (writer != nullptr) {
     // An upper bound that forces the slow path only when unknown values come to a table with more
@@ -201,9 +219,12 @@ void EngineTable::AppendSlow(std::shared_ptr<PendingAppend> append) {
     if (!writer.ok()) return append->promise.Set(writer.status());
     const Status admitted = self->AdmitSlow(append->batches);
     if (!admitted.ok()) return append->promise.Set(admitted);
-    self->AppendWith(*writer, append->batches, std::move(append->charge))
-        .Then(*self->env_.storage,
-              [append](const Result<AppendReceipt>& receipt) { append->promise.Set(receipt); });
+    self->Mark().Then(*self->env_.storage, [self, append, writer = *writer](const auto& marked) {
+      if (!marked.ok()) return append->promise.Set(marked.status());
+      self->AppendWith(writer, append->batches, std::move(append->charge))
+          .Then(*self->env_.storage,
+                [append](const Result<AppendReceipt>& receipt) { append->promise.Set(receipt); });
+    });
   });
 }
 
@@ -318,6 +339,40 @@ void EngineTable::SealForAge() {
   if (const auto writer = this->writer(); writer != nullptr) (void)writer->Seal();
 }
 
+bool EngineTable::NeedsDrain() const {
+  const auto writer = this->writer();
+  if (writer == nullptr || writer->state() != memwal::WriterState::kActive) return false;
+  return writer->oldest_unflushed().has_value();
+}
+
+env::Future<env::Unit> EngineTable::Drain(env::Duration deadline) {
+  const auto writer = this->writer();
+  if (writer == nullptr) return env::Future<env::Unit>::Ready(env::Unit{});
+  auto promise = std::make_shared<env::Promise<env::Unit>>();
+  auto future = promise->future();
+  writer->Seal()
+      .Wait(*env_.storage)
+      .WithDeadline(*env_.storage, deadline, "the flush of table " + name_)
+      .Then(*env_.storage, [promise, weak = std::weak_ptr(writer)](const auto& outcome) {
+        if (outcome.ok()) return promise->Set(env::Unit{});
+        const auto alive = weak.lock();
+        const Status trouble = alive == nullptr ? Status::OK() : alive->Health().flush_trouble;
+        promise->Set(trouble.ok() ? outcome.status() : trouble);
+      });
+  return future;
+}
+
+env::Future<env::Unit> EngineTable::CloseForEviction(env::Duration deadline) {
+  auto promise = std::make_shared<env::Promise<env::Unit>>();
+  auto future = promise->future();
+  Close(memwal::CloseMode::kFlush, deadline)
+      .Then(*env_.storage, [promise](const Result<memwal::CloseReport>& report) {
+        const Status cause = report.ok() ? report->cause : report.status();
+        promise->Set(cause.ok() ? Result<env::Unit>(env::Unit{}) : Result<env::Unit>(cause));
+      });
+  return future;
+}
+
 env::Future<memwal::CloseReport> EngineTable::Close(memwal::CloseMode mode,
                                                     env::Duration deadline) {
   std::shared_ptr<memwal::ShardWriter> writer;
@@ -381,7 +436,7 @@ Result<std::vector<pb::mem_wal::SsTable>> EngineTable::ReadForeign(const ShardId
   return read.generations;
 }
 
-Result<std::vector<EngineTable::Tier>> EngineTable::ReadTiers() {
+Result<std::vector<EngineTable::Tier>> EngineTable::ReadTiers(OwnShard own) {
   const auto writer = this->writer();
   ARROW_ASSIGN_OR_RAISE(const std::vector<ShardId> shards, ListShards());
   std::vector<Tier> tiers;
@@ -393,7 +448,7 @@ Result<std::vector<EngineTable::Tier>> EngineTable::ReadTiers() {
     if (shard == shard_ && writer != nullptr) {
       own_listed = true;
       memwal::ShardView view = writer->View();
-      if (view.owned) {
+      if (view.owned && own == OwnShard::kFromWriter) {
         tier.generations = std::move(view.generations);
         tier.memtables = std::move(view.memtables);
         from_disk = false;
@@ -437,10 +492,19 @@ Result<std::shared_ptr<const GenerationKeyMap>> EngineTable::KeyMapFor(
   return map;
 }
 
-Result<std::shared_ptr<const Snapshot>> EngineTable::TrySnapshot() {
+// True if a higher epoch owns our shard, whether or not the writer knows.
+Result<bool> EngineTable::WasPassed() {
+  const auto writer = this->writer();
+  if (writer == nullptr) return false;
+  const memwal::ShardManifestStore manifests(store_, path_, shard_);
+  ARROW_ASSIGN_OR_RAISE(const auto manifest, manifests.ReadNewest());
+  return manifest && Epoch(manifest->writer_epoch()) > writer->epoch();
+}
+
+Result<std::shared_ptr<const Snapshot>> EngineTable::TrySnapshot(OwnShard own) {
   // The shards first, then the base: a merge commits the base before it drains the shard, so what
   // the shards do not show any more is in the base that is read after them.
-  ARROW_ASSIGN_OR_RAISE(std::vector<Tier> tiers, ReadTiers());
+  ARROW_ASSIGN_OR_RAISE(std::vector<Tier> tiers, ReadTiers(own));
   std::shared_ptr<lance::Table> base;
   {
     const std::scoped_lock lock(mutex_);
@@ -466,8 +530,16 @@ Result<std::shared_ptr<const Snapshot>> EngineTable::TrySnapshot() {
       in_use.emplace(folder, reader);
       snapshot->sources.push_back({nullptr, std::move(reader), std::nullopt});
     }
-    for (auto& memtable : tier.memtables)
-      snapshot->sources.push_back({nullptr, nullptr, std::move(memtable)});
+    for (auto& memtable : tier.memtables) {
+      if (watermark == merged.end() || memtable.generation() > watermark->second) {
+        snapshot->sources.push_back({nullptr, nullptr, std::move(memtable)});
+        continue;
+      }
+      // Merged since the writer was looked at, so the base has all of it; unless a new owner gave
+      // the number to a generation of its own, with rows that our later memtables would hide.
+      ARROW_ASSIGN_OR_RAISE(const bool passed, WasPassed());
+      if (passed) return TrySnapshot(OwnShard::kFromDisk);
+    }
   }
   ARROW_ASSIGN_OR_RAISE(snapshot->generation_keys,
                         KeyMapFor(snapshot->sources, std::move(identity)));
@@ -478,10 +550,10 @@ Result<std::shared_ptr<const Snapshot>> EngineTable::TrySnapshot() {
 }
 
 Result<std::shared_ptr<const Snapshot>> EngineTable::NewestSnapshot() {
-  Result<std::shared_ptr<const Snapshot>> snapshot = TrySnapshot();
+  Result<std::shared_ptr<const Snapshot>> snapshot = TrySnapshot(OwnShard::kFromWriter);
   for (int tries = 1; tries < kSnapshotTries && Is(snapshot.status(), ErrorKind::kNotFound);
        ++tries) {
-    snapshot = TrySnapshot();
+    snapshot = TrySnapshot(OwnShard::kFromWriter);
   }
   return NotMerelyMissing(std::move(snapshot));
 }

@@ -3,6 +3,7 @@
 // Lock order: this object's lock, then the shard writer's. Neither is held across I/O.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -15,23 +16,35 @@
 #include "engine/dictionary_limit.h"
 #include "engine/snapshot.h"
 #include "engine/table.h"
+#include "engine/table_cache.h"
 #include "memwal/shard_writer.h"
 
 namespace sarissa::engine {
 
-class EngineTable final : public Table, public std::enable_shared_from_this<EngineTable> {
+// What a table needs of the catalog around it.
+struct TableHome {
+  std::shared_ptr<const CatalogOptions> options;
+  std::shared_ptr<ClaimLedger> claims;
+  // Makes the table's mark in the dirty set durable; asked before a writer takes its first rows.
+  std::function<env::Future<env::Unit>()> mark_dirty;
+  // Of the registry's row: tells this table from others that had or will have its name.
+  int64_t created_at_ms = 0;
+};
+
+class EngineTable final : public Table,
+                          public CachedTable,
+                          public std::enable_shared_from_this<EngineTable> {
  public:
   // `path` is the table's prefix in the store, without a trailing '/'. Blocks. Claims the shard and
   // replays when the log has rows that are in no generation; otherwise the claim waits for the
   // first append.
   static Result<std::shared_ptr<EngineTable>> Open(object_store::ObjectStore& store,
-                                                   const env::Env& env,
-                                                   std::shared_ptr<const CatalogOptions> options,
-                                                   std::shared_ptr<ClaimLedger> claims,
+                                                   const env::Env& env, TableHome home,
                                                    const std::string& name,
                                                    const std::string& path);
 
   const std::string& name() const override { return name_; }
+  int64_t created_at_ms() const { return home_.created_at_ms; }
   TableVersion version() const override;
   const std::shared_ptr<arrow::Schema>& schema() const override { return user_schema_; }
   env::Future<AppendReceipt> Append(std::vector<std::shared_ptr<arrow::RecordBatch>> batches,
@@ -49,6 +62,12 @@ class EngineTable final : public Table, public std::enable_shared_from_this<Engi
   void SealForAge();
   // Of the writer; nothing while no writer is open.
   std::optional<memwal::ShardHealth> Health() const;
+  // --- CachedTable
+  Table& table() override { return *this; }
+  env::Future<env::Unit> Drain(env::Duration deadline) override;
+  bool NeedsDrain() const override;
+  env::Future<env::Unit> CloseForEviction(env::Duration deadline) override;
+
   // Stops the writer; see ShardWriter::Close. Appends are refused from here on.
   env::Future<memwal::CloseReport> Close(memwal::CloseMode mode, env::Duration deadline = {});
   // After Close: tells the ledger what the next opener of this table needs to know.
@@ -65,8 +84,7 @@ class EngineTable final : public Table, public std::enable_shared_from_this<Engi
     std::vector<memwal::MemtableView> memtables;
   };
 
-  EngineTable(object_store::ObjectStore& store, const env::Env& env,
-              std::shared_ptr<const CatalogOptions> options, std::shared_ptr<ClaimLedger> claims,
+  EngineTable(object_store::ObjectStore& store, const env::Env& env, TableHome home,
               std::string name, std::string path);
 
   Status OpenTable();
@@ -76,6 +94,8 @@ class EngineTable final : public Table, public std::enable_shared_from_this<Engi
   template <typename T>
   Result<T> NotMerelyMissing(Result<T> result);
   std::shared_ptr<memwal::ShardWriter> writer() const;
+  // The mark in the dirty set, asked for once.
+  env::Future<env::Unit> Mark();
   // The writer, opened by the first caller (inline, it blocks on the store) and awaited by the
   // others.
   env::Future<std::shared_ptr<memwal::ShardWriter>> EnsureWriter();
@@ -92,8 +112,10 @@ class EngineTable final : public Table, public std::enable_shared_from_this<Engi
   // The pinned version's snapshot while there is a pin, else the newest.
   Result<std::shared_ptr<const Snapshot>> TakeSnapshot();
   Result<std::shared_ptr<const Snapshot>> NewestSnapshot();
-  Result<std::shared_ptr<const Snapshot>> TrySnapshot();
-  Result<std::vector<Tier>> ReadTiers();
+  enum class OwnShard { kFromWriter, kFromDisk };
+  Result<std::shared_ptr<const Snapshot>> TrySnapshot(OwnShard own);
+  Result<bool> WasPassed();
+  Result<std::vector<Tier>> ReadTiers(OwnShard own);
   Result<std::vector<ShardId>> ListShards();
   Result<std::vector<pb::mem_wal::SsTable>> ReadForeign(const ShardId& shard);
   Result<std::shared_ptr<GenerationReader>> OpenGeneration(const ShardId& shard,
@@ -103,6 +125,7 @@ class EngineTable final : public Table, public std::enable_shared_from_this<Engi
 
   object_store::ObjectStore& store_;
   const env::Env& env_;
+  const TableHome home_;
   const std::shared_ptr<const CatalogOptions> options_;
   const std::shared_ptr<ClaimLedger> claims_;
   const std::string name_;
@@ -119,6 +142,8 @@ class EngineTable final : public Table, public std::enable_shared_from_this<Engi
   std::shared_ptr<memwal::ShardWriter> writer_;
   // Valid while one caller opens the writer.
   env::Future<std::shared_ptr<memwal::ShardWriter>> writer_opening_;
+  env::Future<env::Unit> mark_;
+  bool marked_ = false;  // durably
   bool closed_ = false;
   std::shared_ptr<lance::Table> pinned_;
   env::MonotonicTime pinned_until_;

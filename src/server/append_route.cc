@@ -2,7 +2,6 @@
 
 #include <chrono>
 
-#include "rollout/store_name.h"
 #include "server/append_body.h"
 #include "server/error_envelope.h"
 #include "server/query.h"
@@ -11,20 +10,11 @@
 namespace sarissa::server {
 namespace {
 
-struct Started {
-  std::shared_ptr<engine::Table> table;
-  env::Future<engine::AppendReceipt> receipt;
-};
-
-// Opens the store and hands the rows over, in one visit to the storage executor.
-Awaitable<Result<Started>> StartAppend(RouteContext& context, std::string name,
-                                       std::shared_ptr<AppendBody> body) {
-  auto start = [&context, name = std::move(name), body]() -> Result<Started> {
-    ARROW_RETURN_NOT_OK(rollout::CheckStoreName(name));
-    ARROW_ASSIGN_OR_RAISE(std::shared_ptr<engine::Table> table, context.catalog.Find(name));
-    env::Future<engine::AppendReceipt> receipt =
-        table->Append(std::move(body->batches), std::move(body->charge));
-    return Started{std::move(table), std::move(receipt)};
+// Hands the rows over on the storage executor: an append may have to read stored values first.
+Awaitable<Result<env::Future<engine::AppendReceipt>>> StartAppend(
+    RouteContext& context, std::shared_ptr<engine::Table> table, std::shared_ptr<AppendBody> body) {
+  auto start = [table = std::move(table), body]() -> Result<env::Future<engine::AppendReceipt>> {
+    return table->Append(std::move(body->batches), std::move(body->charge));
   };
   co_return co_await RunOn(context.io, *context.env.storage, start);
 }
@@ -35,9 +25,13 @@ Awaitable<Response> Append(RouteContext& context, Request& request, bool flush) 
     if (Is(body.status(), ErrorKind::kOverloaded)) context.metrics.budget_rejections.Add();
     co_return ErrorResponse(body.status());
   }
-  const Result<Started> started = co_await StartAppend(context, request.params[0], *body);
+  // Held to the end: the lease keeps the store open.
+  const Result<std::shared_ptr<engine::Table>> table =
+      co_await FindStore(context, request.params[0]);
+  if (!table.ok()) co_return ErrorResponse(table.status());
+  const auto started = co_await StartAppend(context, *table, *body);
   if (!started.ok()) co_return ErrorResponse(started.status());
-  const Result<engine::AppendReceipt> receipt = co_await Await(context.io, started->receipt);
+  const Result<engine::AppendReceipt> receipt = co_await Await(context.io, *started);
   if (!receipt.ok()) {
     context.metrics.append_errors.Add();
     co_return ErrorResponse(receipt.status());
@@ -48,7 +42,7 @@ Awaitable<Response> Append(RouteContext& context, Request& request, bool flush) 
     context.metrics.blob_bytes.Observe(static_cast<double>((*body)->payload_bytes));
   }
   if (flush) {
-    const Result<engine::FlushReport> report = co_await Await(context.io, started->table->Flush());
+    const Result<engine::FlushReport> report = co_await Await(context.io, (*table)->Flush());
     if (!report.ok()) {
       context.metrics.flush_errors.Add();
       co_return DurableNotFlushedResponse(report.status());

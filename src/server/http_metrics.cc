@@ -28,12 +28,19 @@ HttpMetrics::HttpMetrics(env::MetricsSink& sink)
                                         "Requests refused because memory was spent.")),
       flush_errors(sink.GetCounter("rollout_flush_errors_total", "Requested flushes that failed.")),
       blob_bytes(sink.GetHistogram("rollout_blob_bytes", "Payload bytes per append or download.")),
-      stores_resident(sink.GetGauge("rollout_stores_resident", "Open store handles.")),
       body_timeouts(sink.GetCounter("http_request_body_timeouts_total",
                                     "Requests whose body stopped coming.")),
       stalled_responses(sink.GetCounter("http_shutdown_idle_responses_total",
                                         "Responses given up because the client took nothing.")),
       sink_(sink),
+      stores_(sink.GetGauge("rollout_stores", "Registered stores.")),
+      stores_resident_(sink.GetGauge("rollout_stores_resident", "Open store handles.")),
+      stores_dirty_(
+          sink.GetGauge("rollout_stores_dirty", "Stores that may have rows in no generation.")),
+      stores_waiting_(sink.GetGauge("rollout_store_cache_waiting_requests",
+                                    "Requests that wait for a place among the open stores.")),
+      oldest_unflushed_(sink.GetGauge("rollout_oldest_unflushed_seconds",
+                                      "Age of the oldest row in no generation.")),
       shards_retrying_(sink.GetGauge("rollout_wal_shards_retrying",
                                      "Shards whose flush fails and is tried again.")),
       shards_failed_(
@@ -47,7 +54,14 @@ HttpMetrics::HttpMetrics(env::MetricsSink& sink)
       memory_waiting_(
           sink.GetGauge("rollout_memory_waiting_requests", "Requests that wait for memory.")) {}
 
-void HttpMetrics::SetHealth(const engine::CatalogHealth& health) {
+void HttpMetrics::SetCatalog(const engine::CatalogStatus& status) {
+  stores_.Set(static_cast<double>(status.tables));
+  stores_resident_.Set(static_cast<double>(status.resident));
+  stores_dirty_.Set(static_cast<double>(status.dirty));
+  stores_waiting_.Set(static_cast<double>(status.waiting));
+  const env::Duration oldest = status.oldest_unflushed.value_or(env::Duration(0));
+  oldest_unflushed_.Set(std::chrono::duration<double>(oldest).count());
+  const engine::CatalogHealth& health = status.health;
   shards_retrying_.Set(static_cast<double>(health.retrying));
   shards_failed_.Set(static_cast<double>(health.failed));
   shards_fenced_.Set(static_cast<double>(health.fenced));

@@ -23,7 +23,7 @@ class HttpMetrics {
   // `path` is the route's template, empty when no route matched.
   void CountRequest(std::string_view method, std::string_view path, int status, double seconds);
 
-  void SetHealth(const engine::CatalogHealth& health);
+  void SetCatalog(const engine::CatalogStatus& status);
   void SetMemory(const env::MemoryBudget& budget);
 
   // Indexed by whether a flush was asked for.
@@ -35,7 +35,6 @@ class HttpMetrics {
   env::Counter& budget_rejections;
   env::Counter& flush_errors;
   env::Histogram& blob_bytes;
-  env::Gauge& stores_resident;
   env::Counter& body_timeouts;
   env::Counter& stalled_responses;
 
@@ -48,6 +47,11 @@ class HttpMetrics {
   using KeyView = std::tuple<std::string_view, std::string_view, int>;
 
   env::MetricsSink& sink_;
+  env::Gauge& stores_;
+  env::Gauge& stores_resident_;
+  env::Gauge& stores_dirty_;
+  env::Gauge& stores_waiting_;
+  env::Gauge& oldest_unflushed_;
   env::Gauge& shards_retrying_;
   env::Gauge& shards_failed_;
   env::Gauge& shards_fenced_;

@@ -3,6 +3,7 @@
 #include <arrow/result.h>
 
 #include <charconv>
+#include <set>
 
 #include "server/target.h"
 
@@ -96,6 +97,32 @@ Result<ListQuery> ParseListQuery(std::string_view query) {
         return Error(ErrorKind::kInvalid, "filters: given more than once");
       }
       result.filters = std::move(value);
+    }
+  }
+  return result;
+}
+
+std::string PageTokenAfter(std::string_view name) {
+  return "a." + std::string(name);
+}
+
+Result<StoresQuery> ParseStoresQuery(std::string_view query) {
+  StoresQuery result;
+  std::set<std::string> seen;
+  for (auto& [key, value] : DecodeForm(query)) {
+    const bool ours = key == "prefix" || key == "limit" || key == "page_token";
+    if (!ours) continue;
+    if (!seen.insert(key).second)
+      return Error(ErrorKind::kInvalid, "{}: given more than once", key);
+    if (key == "prefix") {
+      result.prefix = std::move(value);
+    } else if (key == "limit") {
+      ARROW_ASSIGN_OR_RAISE(result.limit, ParseCount(key, value));
+      if (*result.limit == 0) return Error(ErrorKind::kInvalid, "limit: expected at least 1");
+    } else {
+      if (!value.starts_with("a.") || value.size() == 2)
+        return Error(ErrorKind::kInvalid, "page_token: not a token that this server gave");
+      result.start_after = value.substr(2);
     }
   }
   return result;

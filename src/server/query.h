@@ -27,6 +27,19 @@ struct ListQuery {
 // repeated. Unknown ones are ignored.
 Result<ListQuery> ParseListQuery(std::string_view query);
 
+// Which stores, in pages.
+struct StoresQuery {
+  std::string prefix;
+  std::string start_after;  // from the page token
+  std::optional<uint64_t> limit;
+};
+
+// kInvalid when limit is not a positive integer, page_token is none of ours, or a parameter is
+// repeated. Unknown ones are ignored.
+Result<StoresQuery> ParseStoresQuery(std::string_view query);
+// The token of the page that begins after the store `name`. Opaque to clients.
+std::string PageTokenAfter(std::string_view name);
+
 // True when a raw pair is "flush", "flush=true" (any case) or "flush=1"; nothing is
 // percent-decoded.
 bool WantsFlush(std::string_view query);

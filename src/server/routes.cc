@@ -8,6 +8,7 @@ const std::vector<Route>& Routes() {
       {Method::kGet, "/livez", GetLive},
       {Method::kGet, "/readyz", GetReady},
       {Method::kGet, "/metrics", GetMetrics},
+      {Method::kGet, "/api/v1/status", GetStatus},
       {Method::kPost, "/api/v1/rollouts", CreateStore},
       {Method::kGet, "/api/v1/rollouts", ListStores},
       {Method::kGet, "/api/v1/rollouts/{name}", GetStore},

@@ -24,6 +24,7 @@ Awaitable<Response> GetHealth(RouteContext& context, Request& request);
 Awaitable<Response> GetLive(RouteContext& context, Request& request);
 Awaitable<Response> GetReady(RouteContext& context, Request& request);
 Awaitable<Response> GetMetrics(RouteContext& context, Request& request);
+Awaitable<Response> GetStatus(RouteContext& context, Request& request);
 // store_routes.cc
 Awaitable<Response> CreateStore(RouteContext& context, Request& request);
 Awaitable<Response> ListStores(RouteContext& context, Request& request);

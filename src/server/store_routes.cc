@@ -7,6 +7,7 @@
 #include "rollout/store_name.h"
 #include "server/error_envelope.h"
 #include "server/json_body.h"
+#include "server/query.h"
 #include "server/routes.h"
 
 namespace sarissa::server {
@@ -64,8 +65,9 @@ Awaitable<std::optional<Body>> ReadJson(RouteContext& context, Request& request,
 Awaitable<Result<TablePtr>> FindStore(RouteContext& context, std::string name) {
   const Status valid = rollout::CheckStoreName(name);
   if (!valid.ok()) co_return valid;
-  auto find = [&context, name] { return context.catalog.Find(name); };
-  co_return co_await RunOn(context.io, *context.env.storage, find);
+  const env::Future<TablePtr> found = context.catalog.Find(name);
+  if (found.IsReady()) co_return found.Get();
+  co_return co_await Await(context.io, found);
 }
 
 Awaitable<Response> CreateStore(RouteContext& context, Request& request) {
@@ -76,22 +78,33 @@ Awaitable<Response> CreateStore(RouteContext& context, Request& request) {
   const std::string name = body->name;
   const Status valid = rollout::CheckStoreName(name);
   if (!valid.ok()) co_return ErrorResponse(valid);
-  auto create = [&context, name] { return context.catalog.Create(name); };
-  const Result<TablePtr> table = co_await RunOn(context.io, *context.env.storage, create);
+  const env::Future<TablePtr> created = context.catalog.Create(name);
+  const Result<TablePtr> table = co_await Await(context.io, created);
   if (!table.ok()) co_return ErrorResponse(table.status());
   co_return StoreInfoResponse(201, context, **table);
 }
 
-Awaitable<Response> ListStores(RouteContext& context, Request&) {
-  auto list = [&context]() -> Result<std::string> {
-    ARROW_ASSIGN_OR_RAISE(const std::vector<engine::TableInfo> stores, context.catalog.List());
+Awaitable<Response> ListStores(RouteContext& context, Request& request) {
+  const Result<StoresQuery> query = ParseStoresQuery(request.query);
+  if (!query.ok()) co_return ErrorResponse(query.status());
+  auto list = [&context, query = *query]() -> Result<std::string> {
+    engine::ListRequest wanted;
+    wanted.prefix = query.prefix;
+    wanted.start_after = query.start_after;
+    wanted.limit = query.limit.value_or(0);
+    ARROW_ASSIGN_OR_RAISE(const engine::TablePage page, context.catalog.List(wanted));
     std::string body = R"({"stores":[)";
     bool first = true;
-    for (const engine::TableInfo& store : stores) {
+    for (const engine::TableInfo& store : page.tables) {
       if (!std::exchange(first, false)) body += ',';
       AppendStoreInfo(store.name, store.uri, std::nullopt, body);
     }
-    body += "]}";
+    body += ']';
+    if (page.more) {
+      body += R"(,"next_page_token":)";
+      rollout::AppendJsonString(PageTokenAfter(page.tables.back().name), body);
+    }
+    body += '}';
     return body;
   };
   Result<std::string> body = co_await RunOn(context.io, *context.env.storage, list);
@@ -109,8 +122,8 @@ Awaitable<Response> DeleteStore(RouteContext& context, Request& request) {
   const std::string name = request.params[0];
   const Status valid = rollout::CheckStoreName(name);
   if (!valid.ok()) co_return ErrorResponse(valid);
-  auto remove = [&context, name] { return context.catalog.Delete(name); };
-  const Result<env::Unit> removed = co_await RunOn(context.io, *context.env.storage, remove);
+  const env::Future<env::Unit> deleted = context.catalog.Delete(name);
+  const Result<env::Unit> removed = co_await Await(context.io, deleted);
   if (!removed.ok()) co_return ErrorResponse(removed.status());
   Response response;
   response.status = 204;

@@ -12,10 +12,16 @@
 #include "object_store/fault_store.h"
 #include "object_store/memory_store.h"
 #include "tests/counts.h"
+#include "tests/engine/waiting_catalog.h"
 #include "tests/memwal/rows.h"
 
 namespace sarissa::engine {
 namespace {
+
+using testing::CreateNow;
+using testing::DeleteNow;
+using testing::EvictNow;
+using testing::FindNow;
 
 using memwal::testing::KeyedBase;
 using memwal::testing::KeyedRows;
@@ -82,43 +88,43 @@ class CatalogTest : public ::testing::Test {
 TEST_F(CatalogTest, AStoreIsCreatedOnceListedAndFoundAgainAfterAReopen) {
   {
     const auto catalog = OpenCatalog();
-    EXPECT_TRUE(Is(catalog->Find("exp").status(), ErrorKind::kNotFound));
-    const auto table = catalog->Create("exp").ValueOrDie();
+    EXPECT_TRUE(Is(FindNow(*catalog, "exp").status(), ErrorKind::kNotFound));
+    const auto table = CreateNow(*catalog, "exp").ValueOrDie();
     EXPECT_EQ(table->version(), TableVersion(2)) << "an empty table, then its MemWAL entry";
-    EXPECT_TRUE(Is(catalog->Create("exp").status(), ErrorKind::kAlreadyExists));
-    ASSERT_TRUE(catalog->Create("another").ok());
+    EXPECT_TRUE(Is(CreateNow(*catalog, "exp").status(), ErrorKind::kAlreadyExists));
+    ASSERT_TRUE(CreateNow(*catalog, "another").ok());
     ASSERT_TRUE(Append(*table, {{"a", 1}}).ok());
     EXPECT_TRUE(catalog->Close(kWait).ok());
-    EXPECT_TRUE(Is(catalog->Find("exp").status(), ErrorKind::kCancelled));
+    EXPECT_TRUE(Is(FindNow(*catalog, "exp").status(), ErrorKind::kCancelled));
   }
   const auto catalog = OpenCatalog();
-  const auto infos = catalog->List().ValueOrDie();
+  const auto infos = catalog->List({}).ValueOrDie().tables;
   ASSERT_EQ(infos.size(), 2u);
   EXPECT_EQ(infos[0].name, "another");
   EXPECT_EQ(infos[1].uri, "./data/exp.rollout.lance");
   EXPECT_EQ(catalog->open_tables(), 0u) << "opening the catalog opens no table";
-  EXPECT_EQ(Read(**catalog->Find("exp")), (KeyedRows{{"a", 1}}));
+  EXPECT_EQ(Read(**FindNow(*catalog, "exp")), (KeyedRows{{"a", 1}}));
 }
 
 TEST_F(CatalogTest, RowsThatWereOnlyInTheLogAreThereAfterAReopen) {
   {
     const auto catalog = OpenCatalog();
-    const auto table = catalog->Create("exp").ValueOrDie();
+    const auto table = CreateNow(*catalog, "exp").ValueOrDie();
     ASSERT_TRUE(Append(*table, {{"a", 1}, {"b", 2}}).ok());
   }
-  EXPECT_EQ(Read(**OpenCatalog()->Find("exp")), (KeyedRows{{"a", 1}, {"b", 2}}));
+  EXPECT_EQ(Read(**FindNow(*OpenCatalog(), "exp")), (KeyedRows{{"a", 1}, {"b", 2}}));
 }
 
 TEST_F(CatalogTest, ADeletedStoreIsGoneAndItsNameStartsEmpty) {
   const auto catalog = OpenCatalog();
-  auto table = catalog->Create("exp").ValueOrDie();
+  auto table = CreateNow(*catalog, "exp").ValueOrDie();
   ASSERT_TRUE(Append(*table, {{"a", 1}}).ok());
-  ASSERT_TRUE(catalog->Delete("exp").ok());
-  EXPECT_TRUE(Is(catalog->Find("exp").status(), ErrorKind::kNotFound));
-  EXPECT_TRUE(Is(catalog->Delete("exp"), ErrorKind::kNotFound));
+  ASSERT_TRUE(DeleteNow(*catalog, "exp").ok());
+  EXPECT_TRUE(Is(FindNow(*catalog, "exp").status(), ErrorKind::kNotFound));
+  EXPECT_TRUE(Is(DeleteNow(*catalog, "exp"), ErrorKind::kNotFound));
   EXPECT_FALSE(Append(*table, {{"b", 2}}).ok()) << "a handle of the deleted store";
   EXPECT_TRUE(memory_.List("exp.rollout.lance/", {.recursive = true}).ValueOrDie().objects.empty());
-  table = catalog->Create("exp").ValueOrDie();
+  table = CreateNow(*catalog, "exp").ValueOrDie();
   EXPECT_TRUE(Read(*table).empty());
   ASSERT_TRUE(Append(*table, {{"c", 3}}).ok());
   EXPECT_EQ(Read(*table), (KeyedRows{{"c", 3}}));
@@ -126,30 +132,30 @@ TEST_F(CatalogTest, ADeletedStoreIsGoneAndItsNameStartsEmpty) {
 
 TEST_F(CatalogTest, ADeleteThatFailedCanBeRepeated) {
   const auto catalog = OpenCatalog();
-  ASSERT_TRUE(catalog->Create("exp").ok());
+  ASSERT_TRUE(CreateNow(*catalog, "exp").ok());
   const auto rule = store_.AddRule({.operation = object_store::StoreOperation::kDeletePrefix});
-  EXPECT_FALSE(catalog->Delete("exp").ok());
-  EXPECT_EQ(catalog->List().ValueOrDie().size(), 1u);
+  EXPECT_FALSE(DeleteNow(*catalog, "exp").ok());
+  EXPECT_EQ(catalog->List({}).ValueOrDie().tables.size(), 1u);
   store_.RemoveRule(rule);
-  EXPECT_TRUE(catalog->Delete("exp").ok());
-  EXPECT_TRUE(catalog->List().ValueOrDie().empty());
+  EXPECT_TRUE(DeleteNow(*catalog, "exp").ok());
+  EXPECT_TRUE(catalog->List({}).ValueOrDie().tables.empty());
 }
 
 TEST_F(CatalogTest, ATableWithoutARegistryRowIsAdoptedWithItsRows) {
   {
     const auto catalog = OpenCatalog();
-    ASSERT_TRUE(Append(**catalog->Create("exp"), {{"a", 1}}).ok());
+    ASSERT_TRUE(Append(**CreateNow(*catalog, "exp"), {{"a", 1}}).ok());
     ASSERT_TRUE(catalog->Close(kWait).ok());
   }
   ASSERT_TRUE(store_.DeletePrefix("_registry.rollout.lance/").ok());
   const auto catalog = OpenCatalog();
-  EXPECT_TRUE(Is(catalog->Find("exp").status(), ErrorKind::kNotFound));
-  EXPECT_EQ(Read(**catalog->Create("exp")), (KeyedRows{{"a", 1}}));
+  EXPECT_TRUE(Is(FindNow(*catalog, "exp").status(), ErrorKind::kNotFound));
+  EXPECT_EQ(Read(**CreateNow(*catalog, "exp")), (KeyedRows{{"a", 1}}));
 }
 
 TEST_F(CatalogTest, TheNewestRowOfAnIdWinsInEveryTierAndMovesToTheEnd) {
   const auto catalog = OpenCatalog();
-  const auto table = catalog->Create("exp").ValueOrDie();
+  const auto table = CreateNow(*catalog, "exp").ValueOrDie();
   ASSERT_TRUE(Append(*table, {{"a", 1}, {"b", 2}, {"c", 3}}).ok());
   ASSERT_TRUE(Flush(*table).ok());
   ASSERT_TRUE(Append(*table, {{"a", 4}, {"d", 5}}).ok());
@@ -168,8 +174,8 @@ TEST_F(CatalogTest, TheNewestRowOfAnIdWinsInEveryTierAndMovesToTheEnd) {
 TEST_F(CatalogTest, TwoServersSeeEachOthersFlushedRows) {
   const auto first = OpenCatalog("one");
   const auto second = OpenCatalog("two");
-  const auto here = first->Create("exp").ValueOrDie();
-  const auto there = second->Find("exp").ValueOrDie();
+  const auto here = CreateNow(*first, "exp").ValueOrDie();
+  const auto there = FindNow(*second, "exp").ValueOrDie();
   ASSERT_TRUE(Append(*here, {{"a", 1}}).ok());
   EXPECT_TRUE(Read(*there).empty());
   ASSERT_TRUE(Flush(*here).ok());
@@ -184,8 +190,8 @@ TEST_F(CatalogTest, TwoServersSeeEachOthersFlushedRows) {
 TEST_F(CatalogTest, AnIdWrittenThroughTwoServersHasOneWinnerEverywhere) {
   const auto first = OpenCatalog("one");
   const auto second = OpenCatalog("two");
-  const auto here = first->Create("exp").ValueOrDie();
-  const auto there = second->Find("exp").ValueOrDie();
+  const auto here = CreateNow(*first, "exp").ValueOrDie();
+  const auto there = FindNow(*second, "exp").ValueOrDie();
   ASSERT_TRUE(Append(*here, {{"a", 1}}).ok());
   ASSERT_TRUE(Append(*there, {{"a", 2}}).ok());
   ASSERT_TRUE(Flush(*here).ok());
@@ -193,15 +199,15 @@ TEST_F(CatalogTest, AnIdWrittenThroughTwoServersHasOneWinnerEverywhere) {
   const int64_t winner = ShardId::FromName("one") < ShardId::FromName("two") ? 2 : 1;
   EXPECT_EQ(Read(*here), (KeyedRows{{"a", winner}}));
   EXPECT_EQ(Read(*there), (KeyedRows{{"a", winner}}));
-  EXPECT_EQ(Read(**OpenCatalog("three")->Find("exp")), (KeyedRows{{"a", winner}}));
+  EXPECT_EQ(Read(**FindNow(*OpenCatalog("three"), "exp")), (KeyedRows{{"a", winner}}));
 }
 
 TEST_F(CatalogTest, ASecondServerWithTheSameInstanceFencesTheFirst) {
   const auto first = OpenCatalog();
-  const auto here = first->Create("exp").ValueOrDie();
+  const auto here = CreateNow(*first, "exp").ValueOrDie();
   ASSERT_TRUE(Append(*here, {{"a", 1}}).ok());
   const auto second = OpenCatalog();
-  const auto there = second->Find("exp").ValueOrDie();
+  const auto there = FindNow(*second, "exp").ValueOrDie();
   EXPECT_EQ(Read(*there), (KeyedRows{{"a", 1}})) << "replayed from the log";
   ASSERT_TRUE(Append(*there, {{"b", 2}}).ok());
   EXPECT_TRUE(Is(Append(*here, {{"c", 3}}), ErrorKind::kFenced));
@@ -213,16 +219,17 @@ TEST_F(CatalogTest, ASecondServerWithTheSameInstanceFencesTheFirst) {
 
 TEST_F(CatalogTest, AFencedWriterStaysFencedAfterItsHandleWasEvicted) {
   const auto first = OpenCatalog();
-  const auto here = first->Create("exp").ValueOrDie();
+  auto here = CreateNow(*first, "exp").ValueOrDie();
   ASSERT_TRUE(Append(*here, {{"a", 1}}).ok());
   const auto second = OpenCatalog();
-  const auto there = second->Find("exp").ValueOrDie();
+  const auto there = FindNow(*second, "exp").ValueOrDie();
   ASSERT_TRUE(Append(*there, {{"b", 2}}).ok());
   ASSERT_TRUE(Is(Append(*here, {{"c", 3}}), ErrorKind::kFenced));
   EXPECT_EQ(first->Health().fenced, 1u);
-  ASSERT_TRUE(first->Evict("exp", kWait).ok());
+  here.reset();
+  ASSERT_TRUE(EvictNow(*first, "exp", kWait).ok());
   EXPECT_EQ(first->open_tables(), 0u);
-  const auto again = first->Find("exp").ValueOrDie();
+  const auto again = FindNow(*first, "exp").ValueOrDie();
   EXPECT_TRUE(Is(Append(*again, {{"c", 3}}), ErrorKind::kFenced));
   ASSERT_TRUE(Append(*there, {{"d", 4}}).ok()) << "the owner is not disturbed";
   ASSERT_TRUE(Flush(*there).ok());
@@ -231,12 +238,12 @@ TEST_F(CatalogTest, AFencedWriterStaysFencedAfterItsHandleWasEvicted) {
 
 TEST_F(CatalogTest, AnEvictionDrainsAndTheNextOpenGoesOnUnderTheSameEpoch) {
   const auto catalog = OpenCatalog();
-  ASSERT_TRUE(Append(**catalog->Create("exp"), {{"a", 1}}).ok());
+  ASSERT_TRUE(Append(**CreateNow(*catalog, "exp"), {{"a", 1}}).ok());
   const std::string log =
       "exp.rollout.lance/_mem_wal/" + ShardId::FromName("default").ToString() + "/wal/";
   for (size_t evictions = 1; evictions < 4; ++evictions) {
-    ASSERT_TRUE(catalog->Evict("exp", kWait).ok());
-    const auto table = catalog->Find("exp").ValueOrDie();
+    ASSERT_TRUE(EvictNow(*catalog, "exp", kWait).ok());
+    const auto table = FindNow(*catalog, "exp").ValueOrDie();
     EXPECT_EQ(Read(*table).size(), evictions);
     ASSERT_TRUE(Append(*table, {{fmt::format("k{}", evictions), 1}}).ok());
     EXPECT_EQ(memory_.List(log, {}).ValueOrDie().objects.size(), evictions + 1)
@@ -250,7 +257,7 @@ TEST_F(CatalogTest, AnEvictionThatCannotDrainLeavesTheStoreOpenOneThatFailedHeal
   options.flush_interval = {};
   options.flush_fail_deadline = std::chrono::hours(1);
   const auto catalog = Catalog::Open(store_, posix_.env(), options).ValueOrDie();
-  const auto table = catalog->Create("exp").ValueOrDie();
+  auto table = CreateNow(*catalog, "exp").ValueOrDie();
   ASSERT_TRUE(Append(*table, {{"a", 1}}).ok());
   const auto rule = store_.AddRule({.operation = object_store::StoreOperation::kCreate,
                                     .name_glob = "*_gen_*",
@@ -259,14 +266,17 @@ TEST_F(CatalogTest, AnEvictionThatCannotDrainLeavesTheStoreOpenOneThatFailedHeal
   EXPECT_EQ(catalog->Health().failed, 1u);
   EXPECT_EQ(catalog->Health().troubles.front().table, "exp");
   store_.RemoveRule(rule);
-  ASSERT_TRUE(catalog->Evict("exp", kWait).ok());
-  const auto healed = catalog->Find("exp").ValueOrDie();
+  table.reset();
+  ASSERT_TRUE(EvictNow(*catalog, "exp", kWait).ok());
+  auto healed = FindNow(*catalog, "exp").ValueOrDie();
   EXPECT_EQ(Read(*healed), (KeyedRows{{"a", 1}}));
   EXPECT_TRUE(Flush(*healed).ok());
 
   ASSERT_TRUE(Append(*healed, {{"b", 2}}).ok());
   store_.AddRule({.operation = object_store::StoreOperation::kCreate, .name_glob = "*_gen_*"});
-  EXPECT_TRUE(Is(catalog->Evict("exp", std::chrono::milliseconds(20)), ErrorKind::kFailedWriter));
+  healed.reset();
+  EXPECT_TRUE(
+      Is(EvictNow(*catalog, "exp", std::chrono::milliseconds(20)), ErrorKind::kFailedWriter));
   EXPECT_EQ(catalog->open_tables(), 1u);
   store_.ClearRules();
 }
@@ -278,7 +288,7 @@ TEST_F(CatalogTest, AFlushThatTakesTooLongSaysWhy) {
   options.flush_fail_deadline = std::chrono::hours(1);
   options.flush_wait = std::chrono::milliseconds(50);
   const auto catalog = Catalog::Open(store_, posix_.env(), options).ValueOrDie();
-  const auto table = catalog->Create("exp").ValueOrDie();
+  const auto table = CreateNow(*catalog, "exp").ValueOrDie();
   ASSERT_TRUE(Append(*table, {{"a", 1}}).ok());
   store_.AddRule({.operation = object_store::StoreOperation::kCreate,
                   .name_glob = "*_gen_*",
@@ -298,7 +308,7 @@ TEST_F(CatalogTest, ReadsAgreeWithAModelWhateverTheTiers) {
   env::SimRandom random(seed);
   const auto catalog = OpenCatalog();
   for (int history = 0; history < tests::kReadHistories; ++history) {
-    const auto table = catalog->Create(fmt::format("exp{}", history)).ValueOrDie();
+    const auto table = CreateNow(*catalog, fmt::format("exp{}", history)).ValueOrDie();
     KeyedRows model;  // in list order
     int64_t value = 0;
     for (int step = 0; step < 10; ++step) {
@@ -336,7 +346,7 @@ TEST_F(CatalogTest, ReadsAgreeWithAModelWhateverTheTiers) {
 
 TEST_F(CatalogTest, APinShowsItsBaseVersionRefusesNoAppendAndEnds) {
   const auto catalog = OpenCatalog();
-  const auto table = catalog->Create("exp").ValueOrDie();
+  const auto table = CreateNow(*catalog, "exp").ValueOrDie();
   ASSERT_TRUE(Append(*table, {{"a", 1}}).ok());
   EXPECT_TRUE(Is(table->Checkout(TableVersion(9)).status(), ErrorKind::kNotFound));
   EXPECT_TRUE(Is(table->Checkout(TableVersion(0)).status(), ErrorKind::kNotFound));
@@ -352,7 +362,7 @@ TEST_F(CatalogTest, APinShowsItsBaseVersionRefusesNoAppendAndEnds) {
 
 TEST_F(CatalogTest, UnknownColumnsAreRefusedByName) {
   const auto catalog = OpenCatalog();
-  const auto table = catalog->Create("exp").ValueOrDie();
+  const auto table = CreateNow(*catalog, "exp").ValueOrDie();
   ReadOptions options;
   options.columns = {"id", "nothing"};
   const auto stream = table->Scan(options);
@@ -362,8 +372,8 @@ TEST_F(CatalogTest, UnknownColumnsAreRefusedByName) {
 
 TEST_F(CatalogTest, AShutdownNamesTheStoresWhoseRowsAreOnlyInTheLog) {
   const auto catalog = OpenCatalog();
-  ASSERT_TRUE(Append(**catalog->Create("whole"), {{"a", 1}}).ok());
-  ASSERT_TRUE(Append(**catalog->Create("broken"), {{"a", 1}}).ok());
+  ASSERT_TRUE(Append(**CreateNow(*catalog, "whole"), {{"a", 1}}).ok());
+  ASSERT_TRUE(Append(**CreateNow(*catalog, "broken"), {{"a", 1}}).ok());
   store_.AddRule({.operation = object_store::StoreOperation::kCreate,
                   .name_glob = "broken*_gen_*",
                   .status = MakeError(ErrorKind::kIo, "EIO")});
@@ -376,7 +386,7 @@ TEST_F(CatalogTest, AShutdownNamesTheStoresWhoseRowsAreOnlyInTheLog) {
 // Rows that other software deleted in the shard: the tombstone is in a generation, or only in the
 // log.
 TEST_F(CatalogTest, ATombstoneHidesItsRowAndItselfInEveryTier) {
-  ASSERT_TRUE(OpenCatalog()->Create("exp").ok());
+  ASSERT_TRUE(CreateNow(*OpenCatalog(), "exp").ok());
   const auto tombstone = [](const std::string& key) {
     const auto live = memwal::testing::StorageBatch({{key, 0}});
     arrow::BooleanBuilder deleted;
@@ -406,7 +416,7 @@ TEST_F(CatalogTest, ATombstoneHidesItsRowAndItselfInEveryTier) {
     ASSERT_TRUE(append(tombstone("b")).ok());
   }
   const auto catalog = OpenCatalog();
-  const auto table = catalog->Find("exp").ValueOrDie();
+  const auto table = FindNow(*catalog, "exp").ValueOrDie();
   EXPECT_EQ(Read(*table), (KeyedRows{{"c", 3}}));
   for (const char* deleted : {"a", "b"})
     EXPECT_EQ(table->Get(deleted, std::nullopt).ValueOrDie(), nullptr) << deleted;
@@ -414,7 +424,7 @@ TEST_F(CatalogTest, ATombstoneHidesItsRowAndItselfInEveryTier) {
 }
 
 // The sweeper, in virtual time.
-class Sweeper : public ::testing::Test {
+class Sweep : public ::testing::Test {
  protected:
   std::shared_ptr<Catalog> Start(env::Duration flush_interval, int64_t memory_limit) {
     process_ = std::make_unique<env::SimEnv>(scheduler_, disk_,
@@ -425,7 +435,10 @@ class Sweeper : public ::testing::Test {
     return Catalog::Open(memory_, process_->env(), options).ValueOrDie();
   }
   void CreateAndAppend(Catalog& catalog, const std::string& name, const KeyedRows& rows) {
-    const auto answer = (*catalog.Create(name))->Append({UserBatch(rows)}, {});
+    const auto created = catalog.Create(name);
+    scheduler_.RunUntil([&] { return created.IsReady(); });
+    ASSERT_TRUE(created.IsReady() && created.Get().ok());
+    const auto answer = (*created.Get())->Append({UserBatch(rows)}, {});
     scheduler_.RunUntil([&] { return answer.IsReady(); });
     ASSERT_TRUE(answer.IsReady() && answer.Get().ok());
   }
@@ -441,7 +454,7 @@ class Sweeper : public ::testing::Test {
   std::unique_ptr<env::SimEnv> process_;
 };
 
-TEST_F(Sweeper, RowsReachAGenerationWhenTheyAreOldEnough) {
+TEST_F(Sweep, RowsReachAGenerationWhenTheyAreOldEnough) {
   const auto catalog = Start(std::chrono::seconds(30), 0);
   CreateAndAppend(*catalog, "exp", {{"a", 1}});
   scheduler_.RunFor(std::chrono::seconds(25));
@@ -451,7 +464,7 @@ TEST_F(Sweeper, RowsReachAGenerationWhenTheyAreOldEnough) {
   process_->Kill();
 }
 
-TEST_F(Sweeper, PressureSealsTheLargestIdleStoreAndSparesTheSmall) {
+TEST_F(Sweep, PressureSealsTheLargestIdleStoreAndSparesTheSmall) {
   constexpr int64_t kRows = 1000;
   // The index of the large store alone is nearly four fifths.
   const auto catalog = Start({}, kRows * memwal::kIndexBytesPerRow / 4 * 5);

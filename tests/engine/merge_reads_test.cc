@@ -1,6 +1,8 @@
 // What the engine's readers see of merges: the same before, during and after them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/sync_point.h"
 #include "engine/catalog.h"
 #include "env/posix/posix_env.h"
@@ -11,10 +13,16 @@
 #include "memwal/shard_writer.h"
 #include "object_store/fault_store.h"
 #include "object_store/memory_store.h"
+#include "tests/engine/waiting_catalog.h"
 #include "tests/memwal/rows.h"
 
 namespace sarissa::engine {
 namespace {
+
+using testing::CreateNow;
+using testing::DeleteNow;
+using testing::EvictNow;
+using testing::FindNow;
 
 using memwal::testing::KeyedBase;
 using memwal::testing::KeyedRows;
@@ -44,7 +52,7 @@ class MergeReads : public ::testing::Test {
     options.instance_id = "default";
     options.flush_interval = {};
     catalog_ = Catalog::Open(store_, posix_.env(), options).ValueOrDie();
-    table_ = catalog_->Create("exp").ValueOrDie();
+    table_ = CreateNow(*catalog_, "exp").ValueOrDie();
   }
   ~MergeReads() override { SyncPoints::Instance().Clear(); }
 
@@ -172,6 +180,35 @@ TEST_F(MergeReads, AScanThatBeganBeforeTheMergeEndsWithTheRowsOfThen) {
   ASSERT_TRUE(Merge(report).ok());
   EXPECT_EQ(RowsOf(*stream), (KeyedRows{{"a", 1}, {"b", 1}}));
   EXPECT_EQ(Read(), (KeyedRows{{"b", 1}, {"a", 2}}));
+}
+
+TEST_F(MergeReads, MemtablesOfAWriterThatWasPassedHideNothingOfItsSuccessors) {
+  // Two memtables: one whose flush does not come through, one after it.
+  ASSERT_TRUE(table_->Append({UserBatch({{"a", 1}})}, {}).Wait(kWait).ok());
+  store_.AddRule(
+      {.operation = object_store::StoreOperation::kFinish, .name_glob = "*/manifest/*.binpb"});
+  const auto flush = table_->Flush();
+  ASSERT_TRUE(table_->Append({UserBatch({{"b", 1}, {"c", 1}})}, {}).Wait(kWait).ok());
+  // The successor has all of it in the first number, and an append that replaces half of it.
+  CatalogOptions options;
+  options.schema = KeyedBase();
+  options.instance_id = "default";
+  options.flush_interval = {};
+  const auto successor = Catalog::Open(memory_, posix_.env(), options).ValueOrDie();
+  const auto table = FindNow(*successor, "exp").ValueOrDie();
+  ASSERT_TRUE(table->Append({UserBatch({{"b", 2}, {"d", 2}})}, {}).Wait(kWait).ok());
+  ASSERT_TRUE(table->Flush().Wait(kWait).ok());
+  memwal::MergeOptions merge;
+  merge.store = &memory_;
+  merge.env = &posix_.env();
+  merge.table = kTable;
+  merge.shard = ShardId::FromName("default");
+  memwal::MergeReport report;
+  ASSERT_TRUE(memwal::MergeGenerations(merge, report).ok());
+  EXPECT_EQ(Get({"a", "b", "c", "d"}), (KeyedRows{{"a", 1}, {"b", 2}, {"c", 1}, {"d", 2}}));
+  KeyedRows rows = Read();
+  std::sort(rows.begin(), rows.end());
+  EXPECT_EQ(rows, (KeyedRows{{"a", 1}, {"b", 2}, {"c", 1}, {"d", 2}}));
 }
 
 TEST_F(MergeReads, ACheckedOutVersionShowsTheBaseAsItWasThen) {

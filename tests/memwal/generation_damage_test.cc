@@ -17,11 +17,15 @@
 #include "object_store/block_checksums.h"
 #include "object_store/memory_store.h"
 #include "tests/counts.h"
+#include "tests/engine/waiting_catalog.h"
 #include "tests/memwal/rows.h"
 #include "tests/object_store/counting_metrics.h"
 
 namespace sarissa::engine {
 namespace {
+
+using testing::CreateNow;
+using testing::FindNow;
 
 using object_store::ChecksumTable;
 using object_store::kChecksumSidecarName;
@@ -30,6 +34,8 @@ using object_store::PutMode;
 using object_store::testing::CountingMetrics;
 using object_store::testing::kChecksumFailures;
 using object_store::testing::kIgnoredSidecars;
+using testing::CreateNow;
+using testing::FindNow;
 
 constexpr env::Duration kWait = std::chrono::seconds(60);
 constexpr char kStore[] = "exp";
@@ -132,11 +138,11 @@ class GenerationDamage : public ::testing::Test {
     for (const Row& row : second) expected_.push_back(Text(row));
 
     const auto catalog = OpenCatalog(store_);
-    const auto table = catalog->Create(kStore).ValueOrDie();
+    const auto table = CreateNow(*catalog, kStore).ValueOrDie();
     ASSERT_TRUE(table->Append({BatchOf(first)}, {}).Wait(kWait).ok());
     ASSERT_TRUE(table->Append({BatchOf(second)}, {}).Wait(kWait).ok());
     ASSERT_TRUE(table->Flush().Wait(kWait).ok());
-    const auto other = catalog->Create(kOther).ValueOrDie();
+    const auto other = CreateNow(*catalog, kOther).ValueOrDie();
     ASSERT_TRUE(other->Append({BatchOf({{"x", 1, "y", "z"}})}, {}).Wait(kWait).ok());
     ASSERT_TRUE(other->Flush().Wait(kWait).ok());
     ASSERT_TRUE(catalog->Close(kWait).ok());
@@ -324,7 +330,7 @@ TEST_F(GenerationDamage, TheRestOfTheServerGoesOn) {
     }
     const auto catalog = OpenCatalog(copy);
     const auto read = [&](const char* name) -> Result<std::vector<std::string>> {
-      ARROW_ASSIGN_OR_RAISE(const auto table, catalog->Find(name));
+      ARROW_ASSIGN_OR_RAISE(const auto table, FindNow(*catalog, name));
       ARROW_ASSIGN_OR_RAISE(const auto stream, table->Scan({}));
       std::vector<std::string> rows;
       for (;;) {
@@ -337,7 +343,7 @@ TEST_F(GenerationDamage, TheRestOfTheServerGoesOn) {
     if (Needed(file)) {
       EXPECT_TRUE(Is(rows.status(), ErrorKind::kCorrupt)) << file << rows.status();
       EXPECT_NE(rows.status().message().find(file), std::string::npos) << rows.status();
-      const auto table = catalog->Find(kStore).ValueOrDie();
+      const auto table = FindNow(*catalog, kStore).ValueOrDie();
       EXPECT_TRUE(Is(table->Get("id-1", std::nullopt).status(), ErrorKind::kCorrupt)) << file;
       EXPECT_TRUE(table->Append({BatchOf({{"new", 1, "", ""}})}, {}).Wait(kWait).ok());
     } else {

@@ -170,30 +170,39 @@ inline Result<std::shared_ptr<arrow::RecordBatch>> FakeTable::Get(
 
 class FakeCatalog final : public engine::Catalog {
  public:
-  Result<std::shared_ptr<engine::Table>> Create(const std::string& name) override {
+  using TableFuture = env::Future<std::shared_ptr<engine::Table>>;
+  using UnitFuture = env::Future<env::Unit>;
+
+  TableFuture Create(const std::string& name) override {
     const std::scoped_lock lock(mutex_);
     auto [entry, made] = tables_.emplace(name, nullptr);
-    if (!made) return Error(ErrorKind::kAlreadyExists, "store '{}' exists", name);
+    if (!made)
+      return TableFuture::Ready(Error(ErrorKind::kAlreadyExists, "store '{}' exists", name));
     entry->second = std::make_shared<FakeTable>(name);
-    return entry->second;
+    return TableFuture::Ready(std::shared_ptr<engine::Table>(entry->second));
   }
-  Result<std::shared_ptr<engine::Table>> Find(const std::string& name) override {
+  TableFuture Find(const std::string& name) override {
     const std::scoped_lock lock(mutex_);
     const auto found = tables_.find(name);
     if (found == tables_.end())
-      return Error(ErrorKind::kNotFound, "store '{}' is not registered", name);
-    return found->second;
+      return TableFuture::Ready(Error(ErrorKind::kNotFound, "store '{}' is not registered", name));
+    return TableFuture::Ready(std::shared_ptr<engine::Table>(found->second));
   }
-  Result<std::vector<engine::TableInfo>> List() override {
+  Result<engine::TablePage> List(const engine::ListRequest& request) override {
     const std::scoped_lock lock(mutex_);
-    std::vector<engine::TableInfo> infos;
-    for (const auto& [name, table] : tables_) infos.push_back({name, UriOf(name), 0});
-    return infos;
+    engine::TablePage page;
+    for (const auto& [name, table] : tables_) {
+      if (!name.starts_with(request.prefix) || name <= request.start_after) continue;
+      page.more = request.limit > 0 && page.tables.size() == request.limit;
+      if (page.more) break;
+      page.tables.push_back({name, UriOf(name), 0});
+    }
+    return page;
   }
-  Status Delete(const std::string& name) override {
+  UnitFuture Delete(const std::string& name) override {
     const std::scoped_lock lock(mutex_);
-    if (tables_.erase(name) == 1) return Status::OK();
-    return Error(ErrorKind::kNotFound, "store '{}' is not registered", name);
+    if (tables_.erase(name) == 1) return UnitFuture::Ready(env::Unit{});
+    return UnitFuture::Ready(Error(ErrorKind::kNotFound, "store '{}' is not registered", name));
   }
   std::string UriOf(const std::string& name) const override {
     return "./data/" + name + ".rollout.lance";
@@ -210,7 +219,16 @@ class FakeCatalog final : public engine::Catalog {
     const std::scoped_lock lock(mutex_);
     health_ = std::move(health);
   }
-  Status Evict(const std::string&, env::Duration) override { return Status::OK(); }
+  engine::CatalogStatus Describe() const override {
+    const std::scoped_lock lock(mutex_);
+    engine::CatalogStatus status;
+    status.tables = status.resident = tables_.size();
+    status.health = health_;
+    return status;
+  }
+  UnitFuture Evict(const std::string&, env::Duration) override {
+    return UnitFuture::Ready(env::Unit{});
+  }
   Status Close(env::Duration) override { return Status::OK(); }
 
   FakeTable& table(const std::string& name) {

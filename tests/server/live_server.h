@@ -48,7 +48,7 @@ class LiveServer : public ::testing::Test {
   // A server with one store, "exp".
   void StartWithStore(int64_t memory_limit = 0) {
     Start(memory_limit);
-    ASSERT_TRUE(catalog_.Create("exp").ok());
+    ASSERT_TRUE(catalog_.Create("exp").Get().ok());
   }
 
   RawClient Connect() { return RawClient(server_->port()); }

@@ -22,6 +22,9 @@ inline constexpr NamedSeed kPastFailures[] = {
      "a merge raised the watermark over a generation of a manifest that was not durable; after the "
      "power loss the next generation of that number was hidden, with its acknowledged rows "
      "(MergeTest.AManifestThatIsPerhapsNotDurableIsNotMerged, and the same for the clean-up)"},
+    {11439717877340209356u,
+     "the older memtables of a writer that was passed without knowing hid half of an append that "
+     "its successor had merged (MergeReads.MemtablesOfAWriterThatWasPassed...)"},
     {1000,
      "two runs differed: the simulated disk gave two directories one number, and crashes passed "
      "over all that lay below (SimDisk.ACrashReachesEveryDirectory)"},

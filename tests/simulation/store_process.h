@@ -84,7 +84,7 @@ class StoreProcess {
   // Finds or creates the store `name`.
   Status Open(const std::string& name) {
     ARROW_RETURN_NOT_OK(OpenStore());
-    return Run([this, name]() -> Status {
+    ARROW_RETURN_NOT_OK(Run([this]() -> Status {
       if (catalog_ == nullptr) {
         engine::CatalogOptions options;
         options.schema = memwal::testing::KeyedBase();
@@ -93,12 +93,13 @@ class StoreProcess {
         options.memtable_rows = options_.memtable_rows;
         ARROW_ASSIGN_OR_RAISE(catalog_, engine::Catalog::Open(*faults_, env(), options));
       }
-      auto table = catalog_->Find(name);
-      if (Is(table.status(), ErrorKind::kNotFound)) table = catalog_->Create(name);
-      ARROW_RETURN_NOT_OK(table.status());
-      tables_[name] = *table;
       return Status::OK();
-    });
+    }));
+    auto table = Wait(catalog_->Find(name));
+    if (Is(table.status(), ErrorKind::kNotFound)) table = Wait(catalog_->Create(name));
+    ARROW_RETURN_NOT_OK(table.status());
+    tables_[name] = *table;
+    return Status::OK();
   }
 
   Result<engine::AppendReceipt> Append(const std::string& name,

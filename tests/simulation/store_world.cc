@@ -111,7 +111,8 @@ Status StoreWorld::Live(bool last) {
   clean_up_.clear();
   process_ = std::make_unique<StoreProcess>(scheduler_, disk_, ProcessOptions());
   for (Store& store : stores_) {
-    store.fenced = store.broken = false;
+    store.fenced = !last && fencer_ != nullptr;
+    store.broken = false;
     ARROW_RETURN_NOT_OK(Annotate(process_->Audit(store.name, store.expectations), store.name));
   }
   if (!last && random_.Below(3) == 0) weather_.Change(process_->faults());
@@ -304,7 +305,8 @@ Status StoreWorld::FencerStep() {
   if (fencer_ == nullptr) return Status::OK();
   Store& store = stores_[random_.Below(kStores)];
   Trace("fencer on " + store.name);
-  store.fenced = true;
+  // Its sweeper takes over whatever it finds marked as dirty.
+  for (Store& each : stores_) each.fenced = true;
   Status status = fencer_->opened(store.name) ? Status::OK() : fencer_->Open(store.name);
   if (status.ok()) {
     const auto rows = NextRows("fencer");
