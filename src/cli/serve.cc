@@ -70,6 +70,7 @@ Result<engine::CatalogOptions> CatalogOptionsFor(const ServeOptions& options) {
   result.flush_fail_deadline = std::chrono::seconds(options.flush_fail_deadline_secs);
   result.flush_wait = result.flush_fail_deadline + std::chrono::seconds(30);
   result.memtable_bytes = static_cast<int64_t>(options.memtable_bytes);
+  result.cache_capacity = options.cache_capacity;
   return result;
 }
 
@@ -115,6 +116,7 @@ int Serve(const ServeOptions& options) {
   }
   std::signal(SIGPIPE, SIG_IGN);
   server::PrometheusMetrics metrics;
+  server::EventLines events;
   env::PosixEnv::Options env_options;
   env_options.storage_threads = options.storage_threads;
   env_options.cpu_threads = options.cpu_threads;
@@ -122,6 +124,7 @@ int Serve(const ServeOptions& options) {
                                                       : env::MemoryOfMachine() / 2;
   env_options.sync_mode =
       options.log_sync == "none" ? env::SyncMode::kNone : env::SyncMode::kAlways;
+  env_options.events = &events;
   env::PosixEnv machine(env_options, metrics);
   const env::Env& env = machine.env();
 

@@ -95,6 +95,11 @@ void ServeFlags::AddStorage(CLI::App& app) {
                  "A flush that keeps failing for this long fails its shard")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 31))
       ->capture_default_str();
+  app.add_option("--rollout-cache-capacity", options_.cache_capacity,
+                 "Stores that are open at once, at most; the least recently used leaves first")
+      ->envname("ROLLOUT_CACHE_CAPACITY")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 20))
+      ->capture_default_str();
   app.add_option("--memtable-bytes", options_.memtable_bytes, "A memtable of this size is flushed")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(uint64_t{64} << 10, uint64_t{1} << 40))
@@ -113,9 +118,8 @@ void ServeFlags::AddWithoutEffect(CLI::App& app) {
        {"rollout-cleanup-interval-secs", "rollout-cleanup-min-generations",
         "rollout-merge-after-generations", "rollout-merge-max-generations",
         "rollout-merge-max-bytes", "rollout-merge-memory-bytes", "rollout-merge-concurrency",
-        "rollout-cache-capacity", "rollout-wal-pending-warn-generations",
-        "rollout-wal-pending-max-generations", "rollout-cache-bytes",
-        "rollout-max-inflight-blob-bytes", "rollout-large-blob-log-bytes",
+        "rollout-wal-pending-warn-generations", "rollout-wal-pending-max-generations",
+        "rollout-cache-bytes", "rollout-max-inflight-blob-bytes", "rollout-large-blob-log-bytes",
         "merge-execution-timeout-secs", "merge-queue-timeout-secs", "merge-idle-timeout-secs"}) {
     std::string variable(name);
     for (char& c : variable) {

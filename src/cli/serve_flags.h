@@ -26,6 +26,7 @@ struct ServeOptions {
   uint64_t flush_interval_secs = 30;
   uint64_t flush_fail_deadline_secs = 60;
   uint64_t memtable_bytes = 64 << 20;
+  uint64_t cache_capacity = 2000;
   uint64_t shutdown_deadline_secs = 60;
   uint64_t body_idle_timeout_secs = 120;
   uint64_t response_idle_secs = 120;

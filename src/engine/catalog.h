@@ -101,8 +101,10 @@ struct CatalogStatus {
   uint64_t draining = 0;
   uint64_t waiting = 0;  // callers that wait for a place in the cache
   uint64_t capacity = 0;
+  // Open ones with rows in no generation, and marked ones that are not open, which may have some.
   uint64_t dirty = 0;
-  std::optional<env::Duration> oldest_unflushed;  // age
+  uint64_t marked = 0;                            // in the dirty set: what a restart would look at
+  std::optional<env::Duration> oldest_unflushed;  // age, of the open ones
   uint64_t evictions = 0;
   uint64_t evictions_undrained = 0;
   SweeperStatus sweeper;

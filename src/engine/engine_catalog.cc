@@ -447,13 +447,16 @@ CatalogStatus EngineCatalog::Describe() const {
   status.draining = counts.draining;
   status.waiting = counts.waiting;
   status.capacity = options_->cache_capacity;
-  status.dirty = dirty_->size();
+  status.marked = dirty_->size();
+  status.dirty = ColdDirty().size();
   status.evictions = counts.evictions;
   status.evictions_undrained = counts.evictions_undrained;
   std::optional<env::MonotonicTime> oldest;
   for (const auto& table : OpenTables()) {
     const auto since = table->oldest_unflushed();
-    if (since && (!oldest || *since < *oldest)) oldest = since;
+    if (!since) continue;
+    ++status.dirty;
+    if (!oldest || *since < *oldest) oldest = since;
   }
   if (oldest) status.oldest_unflushed = env_.clock->Now() - *oldest;
   status.sweeper = sweeper_->status();

@@ -81,10 +81,10 @@ std::string StatusJson(const engine::CatalogStatus& status, const env::MemoryBud
   const engine::ReconciliationStatus& walk = status.reconciliation;
   std::string out = fmt::format(
       R"({{"stores":{},"resident":{},"leased":{},"opening":{},"draining":{},"waiting":{},)"
-      R"("capacity":{},"dirty":{},"oldest_unflushed_seconds":{},"evictions":{},)"
+      R"("capacity":{},"dirty":{},"marked":{},"oldest_unflushed_seconds":{},"evictions":{},)"
       R"("evictions_undrained":{})",
       status.tables, status.resident, status.leased, status.opening, status.draining,
-      status.waiting, status.capacity, status.dirty, oldest, status.evictions,
+      status.waiting, status.capacity, status.dirty, status.marked, oldest, status.evictions,
       status.evictions_undrained);
   out += fmt::format(
       R"(,"memory":{{"limit":{},"used":{},"waiting":{},"unflushed":{},"process_resident":{}}})",

@@ -90,4 +90,12 @@ LogLine& LogLine::WithSeconds(std::string_view key, double value) {
   return *this;
 }
 
+void EventLines::Write(Level level, std::string_view event, const Fields& fields) {
+  const LogLevel line_level = level == Level::kInfo      ? LogLevel::kInfo
+                              : level == Level::kWarning ? LogLevel::kWarning
+                                                         : LogLevel::kError;
+  LogLine line(line_level, event);
+  for (const auto& [key, value] : fields) line.With(key, value);
+}
+
 }  // namespace sarissa::server

@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "env/event_log.h"
+
 namespace sarissa::server {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError, kOff };
@@ -35,6 +37,12 @@ class LogLine {
   const LogLevel level_;
   const bool wanted_;
   std::string fields_;
+};
+
+// What the rooms below tell, as log lines.
+class EventLines final : public env::EventLog {
+ public:
+  void Write(Level level, std::string_view event, const Fields& fields) override;
 };
 
 }  // namespace sarissa::server

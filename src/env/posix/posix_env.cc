@@ -26,7 +26,8 @@ PosixEnv::PosixEnv(const Options& options, MetricsSink& metrics)
            .cpu = &cpu_,
            .file_system = &file_system_,
            .budget = &budget_,
-           .metrics = &metrics} {}
+           .metrics = &metrics,
+           .events = options.events} {}
 
 PosixEnv::~PosixEnv() {
   Stop();

@@ -21,6 +21,7 @@ class PosixEnv {
     int cpu_threads = 0;       // 0 = one per core
     int64_t memory_limit = 0;  // bytes; 0 = no limit
     SyncMode sync_mode = SyncMode::kAlways;
+    EventLog* events = nullptr;  // outlives the environment; null: nobody listens
   };
 
   PosixEnv();
