@@ -5,7 +5,7 @@ PORT ?= 3000
 DATA_DIR ?= ./sarissa-data
 SOURCES = find src tests bench -name '*.h' -o -name '*.cc'
 
-.PHONY: build run test bench bench-group-commit format lint tidy soak mutants bootstrap clean
+.PHONY: build run test bench bench-group-commit bench-fleet format lint tidy soak mutants bootstrap clean
 
 build: bootstrap build/release/build.ninja
 	cmake --build --preset release --target sarissa -j $(JOBS)
@@ -26,6 +26,10 @@ bench-group-commit: bootstrap build/release/build.ninja
 	cmake --build --preset release --target group_commit -j $(JOBS)
 	scripts/bootstrap --test
 	.venv/bin/python bench/group_commit.py $(BENCH_FLAGS)
+
+bench-fleet: build
+	scripts/bootstrap --test
+	.venv/bin/python bench/fleet.py $(BENCH_FLAGS)
 
 format:
 	$(SOURCES) | xargs -r clang-format-19 -i

@@ -49,6 +49,14 @@ inline const uint64_t kDuelSchedules = Soak() ? 2'000'000 : kSanitized ? 1'000 :
 // Of one short script in all orders: every schedule, but under a sanitizer the first ones only.
 inline const uint64_t kDuelOrders = kSanitized ? 300 : UINT64_MAX;
 
+// Finds of each of the threads that fight for a few places in the table cache.
+inline const int kCacheFinds = Soak() ? 20'000 : kSanitized ? 50 : 300;
+// Histories of the dirty set against a model, and of two processes on one registry.
+inline const uint64_t kDirtySetHistories = Soak() ? 20'000 : kSanitized ? 20 : 200;
+inline const uint64_t kRegistryHistories = Soak() ? 2'000 : kSanitized ? 3 : 15;
+// Names that one registry gets one by one.
+inline const int kRegistryAdds = Soak() ? 20'000 : kSanitized ? 200 : 2'000;
+
 // Seed of a random test: SARISSA_SEED if set (to replay what a failure printed), else fixed, so
 // that every run of `make test` is the same; `make soak` sets it anew each time.
 inline uint64_t SeedFor(std::string_view test) {

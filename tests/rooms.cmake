@@ -26,7 +26,9 @@ sarissa_test(NAME store_simulation_test ROOMS engine LABEL simulation
   SOURCES simulation/store_simulation_test.cc simulation/store_world.cc simulation/shard_audit.cc)
 sarissa_test(NAME crash_points_test ROOMS engine LABEL simulation
   SOURCES crash/crash_points_test.cc simulation/shard_audit.cc)
-sarissa_test(NAME engine_test ROOMS engine SOURCES engine/catalog_test.cc engine/dictionary_limit_test.cc engine/merge_reads_test.cc)
+sarissa_test(NAME engine_test ROOMS engine
+  SOURCES engine/catalog_test.cc engine/dictionary_limit_test.cc engine/merge_reads_test.cc engine/table_cache_test.cc
+          engine/dirty_set_test.cc engine/sweeper_test.cc engine/registry_test.cc engine/reconciliation_test.cc)
 sarissa_test(NAME lance_table_test ROOMS lance
   SOURCES lance/manifest_test.cc lance/table_test.cc lance/deletion_vector_test.cc lance/btree_test.cc
           lance/bloom_filter_test.cc lance/commit_test.cc lance/upsert_test.cc)
@@ -53,7 +55,8 @@ if(TARGET sarissa_lance)
 endif()
 sarissa_test(NAME server_test ROOMS server cli
   SOURCES server/multipart_parser_test.cc server/routing_test.cc server/error_envelope_test.cc
-          server/live_routes_test.cc server/live_protocol_test.cc cli/serve_flags_test.cc)
+          server/live_routes_test.cc server/live_protocol_test.cc server/memory_uses_test.cc
+          cli/serve_flags_test.cc)
 sarissa_test(NAME protocol_model_test ROOMS memwal LABEL simulation
   SOURCES model/protocol_model.cc model/protocol_model_test.cc)
 sarissa_test(NAME fencing_duel_test ROOMS memwal LABEL simulation

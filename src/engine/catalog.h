@@ -57,6 +57,8 @@ struct CatalogOptions {
   // The background walk over all tables after a start.
   bool reconcile = true;
   uint64_t reconcile_tables_per_second = 2000;
+  // What looks half made or half deleted is judged when it still does after this.
+  env::Duration reconcile_settle = std::chrono::seconds(10);
 };
 
 // A shard that needs an operator's eye.

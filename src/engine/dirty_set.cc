@@ -44,6 +44,7 @@ Status DirtySet::ReadFrom(uint64_t number) {
   ARROW_ASSIGN_OR_RAISE(const auto listing, options_.store->List(prefix_, {}));
   bool complete = complete_;
   bool any = false;
+  bool marks_missing = false;
   for (const auto& object : listing.objects) {
     const auto found = ParseNumber(std::string_view(object.name).substr(prefix_.size()));
     if (!found || *found < number) continue;
@@ -57,13 +58,16 @@ Status DirtySet::ReadFrom(uint64_t number) {
     next_ = *found + 1;
     if (!group) {
       ++damaged_;
+      marks_missing = true;
       continue;
     }
     Apply(*group);
     complete = group->complete;
+    // Written after somebody looked at all tables: what was lost before it does not matter.
+    if (group->snapshot && group->complete) marks_missing = false;
   }
   const std::scoped_lock lock(mutex_);
-  complete_ = complete && damaged_ == 0;
+  complete_ = complete && !marks_missing;
   return Status::OK();
 }
 
@@ -79,7 +83,8 @@ void DirtySet::Apply(const DirtyGroup& group) {
     if (found != tables_.end() && found->second.pending.valid()) continue;
     if (record.mark) {
       tables_[record.table.name].created_at_ms = record.table.created_at_ms;
-    } else if (found != tables_.end()) {
+    } else if (found != tables_.end() &&
+               found->second.created_at_ms == record.table.created_at_ms) {
       tables_.erase(found);
     }
   }
@@ -92,9 +97,10 @@ bool DirtySet::complete() const {
 
 void DirtySet::SetComplete() {
   const std::scoped_lock lock(mutex_);
-  if (complete_ || damaged_ > 0) return;
+  if (complete_) return;
   complete_ = true;
   header_changed_ = true;
+  snapshot_next_ = damaged_ > 0;
   if (!closed_) StartWrite();
 }
 
@@ -107,9 +113,10 @@ env::Future<env::Unit> DirtySet::Mark(const DirtyTable& table) {
     return found->second.pending.valid() ? found->second.pending : UnitFuture::Ready(env::Unit{});
   }
   auto promise = std::make_shared<env::Promise<env::Unit>>();
-  tables_[table.name] = {table.created_at_ms, promise->future()};
+  const uint64_t number = next_mark_++;
+  tables_[table.name] = {table.created_at_ms, promise->future(), number};
   queued_.push_back({true, table});
-  queued_marks_.emplace_back(table, promise);
+  queued_marks_.push_back({table.name, number, promise});
   auto future = promise->future();
   StartWrite();
   return future;
@@ -131,7 +138,8 @@ void DirtySet::StartUnmarkTimer() {
     if (self == nullptr) return;
     const std::scoped_lock lock(self->mutex_);
     self->unmark_timer_ = 0;
-    if (!self->queued_.empty() && !self->closed_) self->StartWrite();
+    const bool wanted = !self->queued_.empty() || self->header_changed_;
+    if (wanted && !self->closed_) self->StartWrite();
   });
 }
 
@@ -172,8 +180,9 @@ DirtySet::Write DirtySet::TakeWrite() {
   write.group.records.swap(queued_);
   header_changed_ = false;
   const uint64_t after = records_on_disk_ + write.group.records.size();
-  if (after > 2 * tables_.size() + kDeadRecords || closed_) {
+  if (after > 2 * tables_.size() + kDeadRecords || closed_ || snapshot_next_) {
     write.group.snapshot = true;
+    snapshot_next_ = false;
     write.group.records.clear();
     for (const auto& [name, entry] : tables_)
       write.group.records.push_back({true, {name, entry.created_at_ms}});
@@ -244,15 +253,14 @@ void DirtySet::FinishWrite(Write write, const Status& status) {
       records_on_disk_ += write.group.records.size();
     } else {
       header_changed_ = header_changed_ || complete_;
-      // Unmarks are not lost: a mark that stays too long costs an open, no more.
-      for (auto& record : write.group.records)
-        if (!record.mark) queued_.push_back(std::move(record));
+      snapshot_next_ = snapshot_next_ || damaged_ > 0;
+      // Unmarks are not lost, and stay before what came after them.
+      std::erase_if(write.group.records, [](const auto& record) { return record.mark; });
+      queued_.insert(queued_.begin(), write.group.records.begin(), write.group.records.end());
     }
-    for (const auto& [table, promise] : write.marks) {
-      const auto found = tables_.find(table.name);
-      const bool same =
-          found != tables_.end() && found->second.created_at_ms == table.created_at_ms;
-      if (!same) continue;
+    for (const PendingMark& mark : write.marks) {
+      const auto found = tables_.find(mark.name);
+      if (found == tables_.end() || found->second.number != mark.number) continue;
       if (status.ok()) {
         found->second.pending = {};
       } else {
@@ -260,21 +268,22 @@ void DirtySet::FinishWrite(Write write, const Status& status) {
       }
     }
     if (closed_) {
-      const bool more = status.ok() && (!queued_marks_.empty() || !queued_.empty());
+      const bool more =
+          status.ok() && (!queued_marks_.empty() || !queued_.empty() || header_changed_);
       if (more) {
         StartWrite();
       } else if (close_promise_) {
         closed = std::move(close_promise_);
         close_promise_.reset();
       }
-    } else if (!queued_marks_.empty()) {
+    } else if (!queued_marks_.empty() || (status.ok() && header_changed_)) {
       StartWrite();
-    } else if (!queued_.empty()) {
+    } else if (!queued_.empty() || header_changed_) {
       StartUnmarkTimer();
     }
   }
-  for (auto& [table, promise] : write.marks)
-    promise->Set(status.ok() ? Result<env::Unit>(env::Unit{}) : Result<env::Unit>(status));
+  for (const PendingMark& mark : write.marks)
+    mark.promise->Set(status.ok() ? Result<env::Unit>(env::Unit{}) : Result<env::Unit>(status));
   if (closed) closed->Set(status.ok() ? Result<env::Unit>(env::Unit{}) : Result<env::Unit>(status));
 }
 

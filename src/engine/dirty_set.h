@@ -84,10 +84,16 @@ class DirtySet : public std::enable_shared_from_this<DirtySet> {
     int64_t created_at_ms = 0;
     // Valid while the mark is on its way; then it is durable.
     env::Future<env::Unit> pending;
+    uint64_t number = 0;  // tells this mark from former ones of the same table
+  };
+  struct PendingMark {
+    std::string name;
+    uint64_t number = 0;
+    std::shared_ptr<env::Promise<env::Unit>> promise;
   };
   struct Write {
     DirtyGroup group;
-    std::vector<std::pair<DirtyTable, std::shared_ptr<env::Promise<env::Unit>>>> marks;
+    std::vector<PendingMark> marks;
   };
 
   explicit DirtySet(DirtySetOptions options);
@@ -116,8 +122,10 @@ class DirtySet : public std::enable_shared_from_this<DirtySet> {
   uint64_t oldest_ = 1;  // lowest number that may be there
   uint64_t records_on_disk_ = 0;
   std::vector<DirtyGroup::Record> queued_;
-  std::vector<std::pair<DirtyTable, std::shared_ptr<env::Promise<env::Unit>>>> queued_marks_;
+  std::vector<PendingMark> queued_marks_;
+  uint64_t next_mark_ = 1;
   bool header_changed_ = false;  // complete_ was set and is not on disk yet
+  bool snapshot_next_ = false;   // the next group leaves what is damaged behind
   bool writing_ = false;
   env::TimerId unmark_timer_ = 0;
   std::optional<env::Promise<env::Unit>> close_promise_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/sync_point.h"
+
 namespace sarissa::engine {
 namespace {
 
@@ -61,6 +63,26 @@ void EngineCatalog::Start() {
       std::shared_ptr<SweptTables>(shared_from_this(), this), env_,
       by_age ? std::min(kSweepPeriod, options_->flush_interval) : kSweepPeriod);
   sweeper_->Start();
+  if (options_->reconcile) StartReconciliation();
+}
+
+void EngineCatalog::StartReconciliation() {
+  ReconciliationOptions walk;
+  walk.store = &store_;
+  walk.env = &env_;
+  walk.registry = registry_;
+  walk.dirty = dirty_;
+  walk.instance_id = options_->instance_id;
+  walk.registry_path = options_->registry_path;
+  walk.table_suffix = options_->table_suffix;
+  walk.new_row = [weak = weak_from_this()](const std::string& name) {
+    const auto self = weak.lock();
+    return self == nullptr ? TableInfo{name, "", 0} : self->NewInfo(name);
+  };
+  walk.tables_per_second = options_->reconcile_tables_per_second;
+  walk.settle = options_->reconcile_settle;
+  reconciliation_ = std::make_shared<Reconciliation>(std::move(walk));
+  reconciliation_->Start();
 }
 
 TableInfo EngineCatalog::NewInfo(const std::string& name) const {
@@ -249,12 +271,29 @@ env::Future<EngineCatalog::CachedPtr> EngineCatalog::MakeTable(
   if (!table.ok()) return CachedFuture::Ready(table.status());
   auto promise = std::make_shared<env::Promise<CachedPtr>>();
   auto future = promise->future();
-  registry_->Add(info).Then(*env_.storage, [creation, promise, table = *table](const auto& added) {
+  SARISSA_SYNC_POINT("create.before_row");
+  registry_->Add(info).Then(*env_.storage, [self = shared_from_this(), creation, promise,
+                                            table = *table, ours = made.ok()](const auto& added) {
+    if (Is(added.status(), ErrorKind::kAlreadyExists) && ours)
+      return promise->Set(self->TakeOver(creation));
     if (!added.ok()) return promise->Set(added.status());
     creation->made = true;
     promise->Set(CachedPtr(table));
   });
   return future;
+}
+
+// The files are ours, but somebody's reconciliation gave them a row before we did.
+Result<EngineCatalog::CachedPtr> EngineCatalog::TakeOver(
+    const std::shared_ptr<Creation>& creation) {
+  const std::string& name = creation->info.name;
+  ARROW_ASSIGN_OR_RAISE(const auto registered, registry_->Find(name));
+  if (!registered) return Error(ErrorKind::kConflict, "store '{}' was deleted meanwhile", name);
+  ARROW_ASSIGN_OR_RAISE(const auto table,
+                        EngineTable::Open(store_, env_, HomeOf(*registered), name, PathOf(name)));
+  creation->info = *registered;
+  creation->made = true;
+  return CachedPtr(table);
 }
 
 Status EngineCatalog::RegisterWhatIsThere() {
@@ -460,12 +499,14 @@ CatalogStatus EngineCatalog::Describe() const {
   }
   if (oldest) status.oldest_unflushed = env_.clock->Now() - *oldest;
   status.sweeper = sweeper_->status();
+  if (reconciliation_ != nullptr) status.reconciliation = reconciliation_->status();
   status.health = Health();
   return status;
 }
 
 Status EngineCatalog::Close(env::Duration deadline) {
   sweeper_->Stop();
+  if (reconciliation_ != nullptr) reconciliation_->Stop();
   const std::vector<CachedPtr> tables = cache_->Shut();
   std::vector<env::Future<memwal::CloseReport>> closing;
   for (const auto& table : tables)

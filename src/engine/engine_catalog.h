@@ -19,13 +19,12 @@
 #include "engine/claim_ledger.h"
 #include "engine/dirty_set.h"
 #include "engine/engine_table.h"
+#include "engine/reconciliation.h"
 #include "engine/registry.h"
 #include "engine/sweeper.h"
 #include "engine/table_cache.h"
 
 namespace sarissa::engine {
-
-class Reconciliation;
 
 class EngineCatalog final : public Catalog,
                             private SweptTables,
@@ -36,6 +35,7 @@ class EngineCatalog final : public Catalog,
   // Registers what is on disk without a row; blocks.
   Status RegisterWhatIsThere();
   void Start();
+  void StartReconciliation();
 
   env::Future<std::shared_ptr<Table>> Create(const std::string& name) override;
   env::Future<std::shared_ptr<Table>> Find(const std::string& name) override;
@@ -77,6 +77,7 @@ class EngineCatalog final : public Catalog,
   void StartCreation(const std::shared_ptr<Creation>& creation);
   void FinishCreation(const std::shared_ptr<Creation>& creation, const Result<TablePtr>& table);
   env::Future<CachedPtr> MakeTable(const std::shared_ptr<Creation>& creation);
+  Result<CachedPtr> TakeOver(const std::shared_ptr<Creation>& creation);
   void DeleteTaken(const std::string& name, const TableCache::Turn& turn,
                    const std::shared_ptr<env::Promise<env::Unit>>& promise);
   void OnEviction(const TableCache::Eviction& eviction);
@@ -91,6 +92,7 @@ class EngineCatalog final : public Catalog,
   env::Counter& evictions_undrained_;
   std::shared_ptr<TableCache> cache_;
   std::shared_ptr<Sweeper> sweeper_;
+  std::shared_ptr<Reconciliation> reconciliation_;  // null when it is off
 };
 
 }  // namespace sarissa::engine

@@ -1,10 +1,12 @@
 #include "engine/engine_table.h"
 
 #include <algorithm>
+#include <set>
 
+#include "engine/log_tip.h"
 #include "engine/merge_scan.h"
 #include "engine/newest_version.h"
-#include "memwal/log_validation.h"
+#include "env/mapped_range.h"
 #include "memwal/mem_wal_index.h"
 #include "memwal/names.h"
 #include "memwal/storage_schema.h"
@@ -15,6 +17,32 @@ namespace {
 // A merge by another process may remove a generation between reading the shard manifest and opening
 // it.
 constexpr int kSnapshotTries = 4;
+
+// Readers of generations that are not named any more: kept while there are so few of them.
+constexpr size_t kSpareGenerations = 16;
+
+// Measured with the rollout schema.
+constexpr int64_t kHandleBytes = 44 << 10;
+constexpr int64_t kWriterBytes = 16 << 10;
+constexpr int64_t kReaderBytes = 60 << 10;
+// A generation named by another shard's manifest.
+constexpr int64_t kNamedGenerationBytes = 256;
+// A node of the key map and its share of the buckets.
+constexpr int64_t kKeyMapEntryBytes = 64;
+
+int64_t MemoryOf(const lance::Table& table) {
+  return static_cast<int64_t>(table.manifest().SpaceUsedLong() + table.indices().SpaceUsedLong());
+}
+
+int64_t MemoryOf(const GenerationKeys& keys) {
+  int64_t bytes = static_cast<int64_t>(keys.rows.capacity() * sizeof(keys.rows[0]));
+  for (const auto& column : keys.columns) {
+    for (const auto& buffer : column->data()->buffers) {
+      if (buffer != nullptr && !env::IsMapped(*buffer)) bytes += buffer->capacity();
+    }
+  }
+  return bytes;
+}
 
 }  // namespace
 
@@ -57,7 +85,32 @@ Result<std::shared_ptr<EngineTable>> EngineTable::Open(object_store::ObjectStore
                                                        const std::string& path) {
   std::shared_ptr<EngineTable> table(new EngineTable(store, env, std::move(home), name, path));
   ARROW_RETURN_NOT_OK(table->OpenTable());
+  table->Recharge();
   return table;
+}
+
+int64_t EngineTable::PinnedBytes() const {
+  const std::scoped_lock lock(mutex_);
+  return PinnedBytesLocked();
+}
+
+int64_t EngineTable::PinnedBytesLocked() const {
+  int64_t bytes = kHandleBytes + base_bytes_ + key_map_bytes_;
+  if (writer_ != nullptr) bytes += kWriterBytes;
+  if (pinned_ != nullptr) bytes += pinned_bytes_;
+  for (const auto& [shard, foreign] : foreign_)
+    bytes += static_cast<int64_t>(foreign.generations.size()) * kNamedGenerationBytes;
+  for (const auto& [folder, generation] : generations_) bytes += generation.bytes;
+  return bytes;
+}
+
+void EngineTable::Recharge() {
+  // Ends after the lock: whoever waits for memory is served when it is given back.
+  env::Reservation surplus;
+  const std::scoped_lock lock(mutex_);
+  const int64_t missing = PinnedBytesLocked() - pin_charge_.bytes();
+  if (missing > 0) pin_charge_.Merge(env_.budget->Force(missing, env::MemoryUse::kCaches));
+  if (missing < 0) surplus = pin_charge_.Split(-missing);
 }
 
 Status EngineTable::OpenTable() {
@@ -76,9 +129,11 @@ Status EngineTable::OpenTable() {
   if (!memwal::HasMemWalIndex(*base_)) {
     ARROW_ASSIGN_OR_RAISE(base_, memwal::InitializeMemWal(base_, env_));
   }
+  base_bytes_ = MemoryOf(*base_);
   // The new owner's rows are read from disk, as any other server does.
   if (!claims_->Recall(path_).fenced.ok()) return Status::OK();
-  ARROW_ASSIGN_OR_RAISE(const bool unflushed, LogHasUnflushedRows());
+  // Rows that an earlier process with this instance id acknowledged must be visible at once.
+  ARROW_ASSIGN_OR_RAISE(const bool unflushed, LogHasUnflushedRows(store_, path_, shard_));
   if (!unflushed) return Status::OK();
   return EnsureWriter()
       .Get()
@@ -103,25 +158,6 @@ Status EngineTable::CheckSchema() const {
     }
   }
   return Status::OK();
-}
-
-// Rows above the replay cursor were acknowledged by an earlier process with this instance id and
-// must be visible at once.
-Result<bool> EngineTable::LogHasUnflushedRows() {
-  const memwal::ShardManifestStore manifests(store_, path_, shard_);
-  memwal::ShardLog log(store_, path_, shard_);
-  ARROW_ASSIGN_OR_RAISE(auto manifest, manifests.ReadNewest());
-  while (manifest) {
-    // The whole log above the cursor is looked at: a hole is an acknowledged row that is gone, and
-    // must not read as "nothing there".
-    const auto extent = memwal::FindLogExtent(log, *manifest);
-    if (extent.ok()) return extent->first < extent->end;
-    // A clean-up by another process may have run in between.
-    const uint64_t version = manifest->version();
-    ARROW_ASSIGN_OR_RAISE(manifest, manifests.ReadNewest(ShardManifestVersion(version)));
-    if (manifest && manifest->version() == version) return extent.status();
-  }
-  return false;
 }
 
 TableVersion EngineTable::version() const {
@@ -183,6 +219,7 @@ env::Future<std::shared_ptr<memwal::ShardWriter>> EngineTable::EnsureWriter() {
     if (writer.ok()) writer_ = *writer;
     writer_opening_ = {};
   }
+  Recharge();
   promise.Set(writer);
   return promise.future();
 }
@@ -472,11 +509,12 @@ Result<std::shared_ptr<GenerationReader>> EngineTable::OpenGeneration(
   {
     const std::scoped_lock lock(mutex_);
     if (const auto found = generations_.find(folder); found != generations_.end())
-      return found->second;
+      return found->second.reader;
   }
   ARROW_ASSIGN_OR_RAISE(auto reader, GenerationReader::Open({&store_, &env_}, folder, key_column_));
+  CachedGeneration opened{reader, kReaderBytes + MemoryOf(reader->table())};
   const std::scoped_lock lock(mutex_);
-  return generations_.try_emplace(folder, std::move(reader)).first->second;
+  return generations_.try_emplace(folder, std::move(opened)).first->second.reader;
 }
 
 Result<std::shared_ptr<const GenerationKeyMap>> EngineTable::KeyMapFor(
@@ -486,7 +524,15 @@ Result<std::shared_ptr<const GenerationKeyMap>> EngineTable::KeyMapFor(
     if (key_map_ != nullptr && key_map_identity_ == identity) return key_map_;
   }
   ARROW_ASSIGN_OR_RAISE(auto map, GenerationKeyMap::Build(sources));
+  int64_t bytes = static_cast<int64_t>(map->size()) * kKeyMapEntryBytes;
+  for (const Source& source : sources) {
+    if (source.generation == nullptr) continue;
+    // Read by Build, and kept since.
+    ARROW_ASSIGN_OR_RAISE(const auto keys, source.generation->Keys());
+    bytes += MemoryOf(*keys);
+  }
   const std::scoped_lock lock(mutex_);
+  key_map_bytes_ = bytes;
   key_map_ = map;
   key_map_identity_ = std::move(identity);
   return map;
@@ -517,7 +563,7 @@ Result<std::shared_ptr<const Snapshot>> EngineTable::TrySnapshot(OwnShard own) {
   snapshot->key_column = key_column_;
   snapshot->sources.push_back({base, nullptr, std::nullopt});
   std::string identity;
-  std::map<std::string, std::shared_ptr<GenerationReader>> in_use;
+  std::set<std::string> in_use;
   for (Tier& tier : tiers) {
     const auto watermark = merged.find(tier.shard);
     for (const auto& generation : tier.generations) {
@@ -527,7 +573,7 @@ Result<std::shared_ptr<const Snapshot>> EngineTable::TrySnapshot(OwnShard own) {
       const std::string folder = memwal::ShardPrefix(path_, tier.shard) + generation.path();
       // The position of a source is part of what the key map holds.
       identity += fmt::format("{}@{};", folder, snapshot->sources.size());
-      in_use.emplace(folder, reader);
+      in_use.insert(folder);
       snapshot->sources.push_back({nullptr, std::move(reader), std::nullopt});
     }
     for (auto& memtable : tier.memtables) {
@@ -543,9 +589,16 @@ Result<std::shared_ptr<const Snapshot>> EngineTable::TrySnapshot(OwnShard own) {
   }
   ARROW_ASSIGN_OR_RAISE(snapshot->generation_keys,
                         KeyMapFor(snapshot->sources, std::move(identity)));
-  const std::scoped_lock lock(mutex_);
-  if (base_->version() < base->version()) base_ = base;
-  if (generations_.size() > in_use.size() + 16) generations_ = std::move(in_use);
+  {
+    const std::scoped_lock lock(mutex_);
+    if (base_->version() < base->version()) {
+      base_ = base;
+      base_bytes_ = MemoryOf(*base);
+    }
+    if (generations_.size() > in_use.size() + kSpareGenerations)
+      std::erase_if(generations_, [&](const auto& held) { return !in_use.contains(held.first); });
+  }
+  Recharge();
   return std::shared_ptr<const Snapshot>(std::move(snapshot));
 }
 
@@ -587,10 +640,16 @@ Result<TableVersion> EngineTable::Checkout(std::optional<TableVersion> version) 
   if (version) {
     ARROW_ASSIGN_OR_RAISE(pinned, lance::Table::Open({&store_, &env_}, path_, *version));
   }
-  const std::scoped_lock lock(mutex_);
-  pinned_ = std::move(pinned);
-  pinned_until_ = env_.clock->Now() + kPinLimit;
-  return pinned_ == nullptr ? base_->version() : pinned_->version();
+  TableVersion shown;
+  {
+    const std::scoped_lock lock(mutex_);
+    pinned_ = std::move(pinned);
+    pinned_bytes_ = pinned_ == nullptr ? 0 : MemoryOf(*pinned_);
+    pinned_until_ = env_.clock->Now() + kPinLimit;
+    shown = pinned_ == nullptr ? base_->version() : pinned_->version();
+  }
+  Recharge();
+  return shown;
 }
 
 Result<std::unique_ptr<lance::BatchStream>> EngineTable::Scan(const ReadOptions& options) {

@@ -62,6 +62,12 @@ class EngineTable final : public Table,
   void SealForAge();
   // Of the writer; nothing while no writer is open.
   std::optional<memwal::ShardHealth> Health() const;
+  // What the open handle keeps in memory beside its memtables, about: a fixed part for itself, its
+  // schemas and its writer; the manifest that it reads from and a pinned one; every generation
+  // reader with the keys that were read of it, and the map of these keys. Left out: files that
+  // readers of the base hold open. Charged to the budget as caches for as long as the handle lives:
+  // no table is refused for it, but what leaves the cache gives it back.
+  int64_t PinnedBytes() const;
   // --- CachedTable
   Table& table() override { return *this; }
   env::Future<env::Unit> Drain(env::Duration deadline) override;
@@ -87,9 +93,16 @@ class EngineTable final : public Table,
   EngineTable(object_store::ObjectStore& store, const env::Env& env, TableHome home,
               std::string name, std::string path);
 
+  struct CachedGeneration {
+    std::shared_ptr<GenerationReader> reader;
+    int64_t bytes = 0;  // without its keys
+  };
+
   Status OpenTable();
+  int64_t PinnedBytesLocked() const;
+  // Makes the charge follow PinnedBytes; after every change of what is kept.
+  void Recharge();
   Status CheckSchema() const;
-  Result<bool> LogHasUnflushedRows();
   class CheckedStream;
   template <typename T>
   Result<T> NotMerelyMissing(Result<T> result);
@@ -148,9 +161,13 @@ class EngineTable final : public Table,
   std::shared_ptr<lance::Table> pinned_;
   env::MonotonicTime pinned_until_;
   std::map<ShardId, ForeignShard> foreign_;
-  std::map<std::string, std::shared_ptr<GenerationReader>> generations_;  // by path
+  std::map<std::string, CachedGeneration> generations_;  // by path
   std::string key_map_identity_;
   std::shared_ptr<const GenerationKeyMap> key_map_;
+  int64_t base_bytes_ = 0;     // of base_
+  int64_t pinned_bytes_ = 0;   // of pinned_
+  int64_t key_map_bytes_ = 0;  // of key_map_ and of the keys that it was made of
+  env::Reservation pin_charge_;
 };
 
 }  // namespace sarissa::engine

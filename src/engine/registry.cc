@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include "engine/newest_version.h"
 #include "lance/table/manifest.h"
@@ -135,14 +136,24 @@ Result<std::optional<Registry::Rows>> Registry::LoadAppended(const lance::Table&
 Status Registry::Refresh() {
   std::shared_ptr<lance::Table> known;
   bool long_ago = false;
+  env::MonotonicTime before{};
   {
     const std::scoped_lock lock(mutex_);
     known = table_;
     const env::MonotonicTime now = context_.env->clock->Now();
     long_ago = now - looked_ > kTrustNextVersion;
     // Others who look meanwhile rely on what is there: at most as old as they allow.
-    looked_ = now;
+    before = std::exchange(looked_, now);
   }
+  const Status looked = RefreshFrom(known, long_ago);
+  if (looked.ok()) return looked;
+  // A look that failed is none.
+  const std::scoped_lock lock(mutex_);
+  looked_ = std::min(looked_, before);
+  return looked;
+}
+
+Status Registry::RefreshFrom(const std::shared_ptr<lance::Table>& known, bool long_ago) {
   // The next version may have come and gone since.
   auto look = long_ago ? lance::Table::Open(context_, known->path()) : NewestVersion(known);
   ARROW_ASSIGN_OR_RAISE(auto newest, std::move(look));

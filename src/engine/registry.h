@@ -76,6 +76,7 @@ class Registry : public std::enable_shared_from_this<Registry> {
 
   Result<Rows> Load(const lance::Table& table) const;
   Status Refresh();
+  Status RefreshFrom(const std::shared_ptr<lance::Table>& known, bool long_ago);
   // Rows of the fragments that `newest` has and `known` has not, when nothing else changed.
   Result<std::optional<Rows>> LoadAppended(const lance::Table& known,
                                            const lance::Table& newest) const;

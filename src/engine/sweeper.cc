@@ -52,9 +52,11 @@ void Sweeper::StartCold() {
   {
     const std::scoped_lock lock(mutex_);
     if (stopped_) return;
-    // What is not dirty any more, or open by now, needs no memory of its failures.
+    // What is not dirty any more, or open by now, needs no memory of its failures; a success is
+    // remembered for its delay, so that others come first.
     std::erase_if(attempts_, [&](const auto& entry) {
-      return !entry.second.running && !std::binary_search(cold.begin(), cold.end(), entry.first);
+      return !entry.second.running && entry.second.not_before <= now &&
+             !std::binary_search(cold.begin(), cold.end(), entry.first);
     });
     for (const std::string& name : cold) {
       if (places_taken_ >= kParallel) break;

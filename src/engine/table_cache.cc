@@ -46,35 +46,41 @@ env::Future<std::shared_ptr<Table>> TableCache::Find(const std::string& name, Op
   Finder finder{std::move(opener), {}};
   auto future = finder.promise.future();
   Actions after;
+  bool in_line = false;
   {
     const std::scoped_lock lock(mutex_);
-    FindLocked(name, std::move(finder), after);
+    in_line = FindLocked(name, std::move(finder), after);
     Balance(after);
   }
   RunAll(after);
   if (future.IsReady()) return future;
-  return future.WithDeadline(*env_.storage, options_.open_timeout, "opening store '" + name + "'");
+  // The wait in line has its own end, and the open begins after it.
+  return future.WithDeadline(*env_.storage, options_.open_timeout * (in_line ? 2 : 1),
+                             "opening store '" + name + "'");
 }
 
-void TableCache::FindLocked(const std::string& name, Finder finder, Actions& after) {
+bool TableCache::FindLocked(const std::string& name, Finder finder, Actions& after) {
   // Promises are move-only, actions are copied.
   auto promise = std::make_shared<env::Promise<std::shared_ptr<Table>>>(std::move(finder.promise));
   if (closed_) {
     after.push_back([promise] { promise->Set(Closed()); });
-    return;
+    return false;
   }
   const auto found = slots_.find(name);
   if (found != slots_.end()) {
     Slot& slot = found->second;
     if (slot.state == State::kOpen || slot.state == State::kDraining) {
       after.push_back([promise, lease = LeaseLocked(name, slot)] { promise->Set(lease); });
-      return;
+      return false;
     }
     slot.finders.push_back({std::move(finder.opener), std::move(*promise)});
-    return;
+    return false;
   }
   finder.promise = std::move(*promise);
-  if (Occupied() < options_.capacity) return StartOpening(name, std::move(finder), after);
+  if (Occupied() < options_.capacity) {
+    StartOpening(name, std::move(finder), after);
+    return false;
+  }
   const uint64_t number = next_id_++;
   const env::TimerId timer = env_.storage->PostAfter(
       options_.open_timeout, [weak = weak_from_this(), number, capacity = options_.capacity] {
@@ -97,9 +103,10 @@ void TableCache::FindLocked(const std::string& name, Finder finder, Actions& aft
     auto stopped = std::make_shared<Finder>(std::move(line_.back().finder));
     line_.pop_back();
     after.push_back([stopped] { stopped->promise.Set(Closed()); });
-    return;
+    return false;
   }
   line_.back().timer = timer;
+  return true;
 }
 
 void TableCache::StartOpening(const std::string& name, Finder finder, Actions& after) {
@@ -200,32 +207,38 @@ void TableCache::Unlist(Slot& slot) {
 
 void TableCache::Balance(Actions& after) {
   if (closed_) return;
-  // Those in line first, so that nobody who comes later passes them.
-  while (!line_.empty()) {
-    const bool there = slots_.contains(line_.front().name);
-    if (!there && Occupied() >= options_.capacity) break;
-    InLine next = std::move(line_.front());
-    line_.pop_front();
+  // Those in line first, so that nobody who comes later passes them; whose table is there by now
+  // needs no place.
+  for (auto waiting = line_.begin(); waiting != line_.end();) {
+    const bool first = waiting == line_.begin();
+    const bool place = first && Occupied() < options_.capacity;
+    if (!place && !slots_.contains(waiting->name)) {
+      ++waiting;
+      continue;
+    }
+    InLine next = std::move(*waiting);
+    waiting = line_.erase(waiting);
     after.push_back([this, timer = next.timer] { env_.storage->CancelTimer(timer); });
     FindLocked(next.name, std::move(next.finder), after);
   }
   const uint64_t wanted = SoftLimit(options_.capacity);
   while (draining_ < kMaxDrains) {
-    const uint64_t staying = Occupied() - std::min(Occupied(), draining_);
-    const bool short_of_room = staying > wanted || line_.size() > draining_;
-    if (!short_of_room) break;
+    const uint64_t staying = Occupied() - std::min(Occupied(), freeing_);
+    const bool short_of_room = staying > wanted || line_.size() > freeing_;
+    if (!short_of_room && beside_ == 0) break;
     std::string name;
-    Slot* victim = Victim(&name);
+    Slot* victim = Victim(short_of_room ? Among::kAll : Among::kBeside, &name);
     if (victim == nullptr) break;
     StartDraining(name, *victim, options_.drain_deadline, after);
   }
 }
 
-TableCache::Slot* TableCache::Victim(std::string* name) {
+TableCache::Slot* TableCache::Victim(Among among, std::string* name) {
   const env::MonotonicTime now = env_.clock->Now();
   for (auto place = unleased_.rbegin(); place != unleased_.rend(); ++place) {
     Slot& slot = slots_.at(*place);
     if (slot.state != State::kOpen || slot.not_before > now) continue;
+    if (among == Among::kBeside && !slot.beside) continue;
     *name = *place;
     return &slot;
   }
@@ -236,6 +249,8 @@ void TableCache::StartDraining(const std::string& name, Slot& slot, env::Duratio
                                Actions& after) {
   Unlist(slot);
   ++draining_;
+  slot.frees = !slot.beside;
+  freeing_ += slot.frees ? 1 : 0;
   if (!slot.table->NeedsDrain()) return StartClosing(name, slot, deadline, Status::OK(), after);
   slot.state = State::kDraining;
   after.push_back([self = shared_from_this(), name, id = slot.id, deadline, table = slot.table] {
@@ -243,6 +258,11 @@ void TableCache::StartDraining(const std::string& name, Slot& slot, env::Duratio
       self->FinishDraining(name, id, deadline, end.status());
     });
   });
+}
+
+void TableCache::EndDrain(Slot& slot) {
+  --draining_;
+  freeing_ -= std::exchange(slot.frees, false) ? 1 : 0;
 }
 
 void TableCache::FinishDraining(const std::string& name, uint64_t id, env::Duration deadline,
@@ -257,11 +277,11 @@ void TableCache::FinishDraining(const std::string& name, uint64_t id, env::Durat
     const bool rows_since = drained.ok() && slot->table->NeedsDrain();
     if (!slot->takers.empty()) {
       slot->state = State::kOpen;
-      --draining_;
+      EndDrain(*slot);
       Leave(name, *slot, after);
     } else if (failed || wanted_again || rows_since) {
       slot->state = State::kOpen;
-      --draining_;
+      EndDrain(*slot);
       if (!wanted_again) List(name, *slot);
       if (failed) {
         ++evictions_undrained_;
@@ -313,7 +333,7 @@ void TableCache::FinishClosing(const std::string& name, uint64_t id, const Statu
     const std::scoped_lock lock(mutex_);
     Slot* slot = SlotWith(name, id);
     if (slot == nullptr || slot->state != State::kClosing) return;
-    --draining_;
+    EndDrain(*slot);
     ++evictions_;
     if (!closed.ok()) ++evictions_undrained_;
     auto evicters =

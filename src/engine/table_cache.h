@@ -127,6 +127,7 @@ class TableCache : public std::enable_shared_from_this<TableCache> {
     std::list<std::string>::iterator place;  // in unleased_, valid while listed
     bool listed = false;
     bool beside = false;              // did not drain: not counted against the capacity
+    bool frees = false;               // is being drained, and was counted when that began
     env::MonotonicTime not_before{};  // of the next drain
     std::vector<Finder> finders;      // wait for kOpening, kClosing, kTaken to end
     std::vector<env::Promise<Turn>> takers;
@@ -136,7 +137,8 @@ class TableCache : public std::enable_shared_from_this<TableCache> {
   using Actions = std::vector<std::function<void()>>;
   class Lease;
 
-  void FindLocked(const std::string& name, Finder finder, Actions& after);
+  // True if the finder waits in line for a place.
+  bool FindLocked(const std::string& name, Finder finder, Actions& after);
   void StartOpening(const std::string& name, Finder finder, Actions& after);
   void FinishOpening(const std::string& name, uint64_t id, const Result<CachedPtr>& opened);
   std::shared_ptr<Table> LeaseLocked(const std::string& name, Slot& slot);
@@ -145,7 +147,9 @@ class TableCache : public std::enable_shared_from_this<TableCache> {
   void Unlist(Slot& slot);
   // Starts the drains that the limit asks for, and serves those in line.
   void Balance(Actions& after);
-  Slot* Victim(std::string* name);
+  enum class Among { kAll, kBeside };
+  Slot* Victim(Among among, std::string* name);
+  void EndDrain(Slot& slot);
   void StartDraining(const std::string& name, Slot& slot, env::Duration deadline, Actions& after);
   void FinishDraining(const std::string& name, uint64_t id, env::Duration deadline,
                       const Status& drained);
@@ -170,6 +174,7 @@ class TableCache : public std::enable_shared_from_this<TableCache> {
   uint64_t next_id_ = 1;
   uint64_t beside_ = 0;
   uint64_t draining_ = 0;  // kDraining and kClosing
+  uint64_t freeing_ = 0;   // those among them whose end frees a place
   uint64_t evictions_ = 0;
   uint64_t evictions_undrained_ = 0;
   std::unordered_map<std::string, Slot> slots_;

@@ -103,6 +103,10 @@ void ShardWriter::Acknowledge(const std::shared_ptr<Group>& group) {
   const Status owner = CheckStillOwner();
   if (owner.ok()) return FinishGroup(group);
   const ErrorKind kind = KindOf(owner);
+  // Where the shard was deleted, and perhaps made again, the entry must not lie in wait for the
+  // next opener. Best effort: a crash here leaves an entry without a manifest, which an open
+  // refuses.
+  if (kind == ErrorKind::kNotFound) (void)options_.store->Delete(log_.NameOf(group->position));
   if (kind == ErrorKind::kFenced || kind == ErrorKind::kNotFound) {
     // Below the successor's sentinel the entry is replayed by it; this writer cannot tell.
     return FailGroup(group, Annotate(owner, "the rows may or may not be kept by the new owner"));

@@ -71,6 +71,7 @@ std::optional<RowPosition> MemtableView::Find(std::string_view key) const {
 void Memtable::Insert(const std::vector<std::shared_ptr<arrow::RecordBatch>>& batches,
                       LogPosition position, uint32_t first_row_in_entry, env::Reservation charge,
                       env::MonotonicTime now) {
+  charge.Relabel(env::MemoryUse::kMemtables);
   const std::scoped_lock lock(mutex_);
   charge_.Merge(std::move(charge));
   if (!first_insert_) first_insert_ = now;

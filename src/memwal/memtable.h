@@ -90,7 +90,8 @@ class Memtable : public std::enable_shared_from_this<Memtable> {
   Memtable(Generation generation, int key_column)
       : generation_(generation), key_column_(key_column) {}
 
-  // Appends batches of one log entry; `charge` is kept until the memtable dies.
+  // Appends batches of one log entry; `charge` is kept until the memtable dies,
+  // as memtables'.
   void Insert(const std::vector<std::shared_ptr<arrow::RecordBatch>>& batches, LogPosition position,
               uint32_t first_row_in_entry, env::Reservation charge, env::MonotonicTime now);
 

@@ -21,6 +21,10 @@ namespace {
 
 constexpr int kDrainRounds = 16;
 constexpr uint64_t kKeysPerBatch = 64 << 10;
+// A key among the newest ones: its node and share of the buckets, and its text, about.
+constexpr int64_t kBytesPerKey = 128;
+// A batch, the copy of its newest rows, and the pages that the writer fills.
+constexpr int64_t kBytesOfBatches = 24 << 20;
 
 // A generation opened for reading, through the checksums that its flush left.
 struct OpenGeneration {
@@ -167,7 +171,15 @@ class Merge {
     return Status::OK();
   }
 
+  Status Charge(int64_t bytes) {
+    ARROW_ASSIGN_OR_RAISE(env::Reservation more,
+                          options_.env->budget->Reserve(bytes, env::MemoryUse::kMerges, "a merge"));
+    charge_.Merge(std::move(more));
+    return Status::OK();
+  }
+
   Status FindNewest() {
+    ARROW_RETURN_NOT_OK(Charge(kBytesOfBatches));
     for (const auto& entry : taken_) {
       const std::string folder = ShardPrefix(options_.table, options_.shard) + entry.path();
       OpenGeneration generation;
@@ -175,6 +187,8 @@ class Merge {
                                                   store_, folder + "/", *options_.env->metrics));
       ARROW_ASSIGN_OR_RAISE(generation.table,
                             lance::Table::Open({generation.store.get(), options_.env}, folder));
+      ARROW_RETURN_NOT_OK(
+          Charge(static_cast<int64_t>(generation.table->CountRows()) * kBytesPerKey));
       ARROW_RETURN_NOT_OK(newest_.Add(*generation.table, key_column_));
       generations_.push_back(std::move(generation));
     }
@@ -193,9 +207,13 @@ class Merge {
       const auto& keys = *batch->column(0);
       ARROW_RETURN_NOT_OK(CheckKeyColumn(keys, options_.table));
       const auto& addresses = static_cast<const arrow::UInt64Array&>(*batch->column(1));
+      std::vector<lance::RowAddress> older;
       for (int64_t row = 0; row < batch->num_rows(); ++row) {
-        if (newest_.Contains(KeyBytes(keys, row))) upsert_.deleted.push_back(addresses.Value(row));
+        if (newest_.Contains(KeyBytes(keys, row))) older.push_back(addresses.Value(row));
       }
+      // A growing vector may hold twice what is in it.
+      ARROW_RETURN_NOT_OK(Charge(static_cast<int64_t>(2 * older.size() * sizeof(older[0]))));
+      upsert_.deleted.insert(upsert_.deleted.end(), older.begin(), older.end());
     }
   }
 
@@ -277,6 +295,7 @@ class Merge {
   MergeReport& report_;
   object_store::ObjectStore& store_;
   const ShardManifestStore manifests_;
+  env::Reservation charge_;  // of all that is below
   std::shared_ptr<lance::Table> base_;
   std::string key_column_;
   std::vector<pb::mem_wal::SsTable> taken_;  // ascending

@@ -19,9 +19,11 @@
 // meanwhile), have changed nothing and may be tried again. A commit whose outcome is unknown is
 // settled by the next merge, which reads the watermark.
 //
-// Memory: the keys of the generations taken, and batches. Folders of drained generations are
-// removed by clean-up (clean_up.h), data files of a merge that failed by whoever removes
-// unreferenced files of a table.
+// Memory: the keys of the generations taken, the addresses of the rows they replace, and batches;
+// charged to the budget as merges before it is used, by the number of rows. kOverloaded when there
+// is no room: no row was written then, and the merge may be tried again. Folders of drained
+// generations are removed by clean-up (clean_up.h), data files of a merge that failed by whoever
+// removes unreferenced files of a table.
 //
 // Kept as it is: how far indexes have caught up (field 10 of the MemWAL entry). A merge never
 // claims that for an index.

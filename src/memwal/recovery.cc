@@ -171,7 +171,8 @@ Status ShardWriter::ReplayEntry(LogPosition position, DecodedLogEntry entry,
     recovery_.replayed_rows += static_cast<uint64_t>(batch->num_rows());
     bytes += batch->num_rows() * kIndexBytesPerRow;
   }
-  active_->Insert(batches, position, 0, options_.env->budget->Force(bytes),
+  active_->Insert(batches, position, 0,
+                  options_.env->budget->Force(bytes, env::MemoryUse::kMemtables),
                   options_.env->clock->Now());
   return Status::OK();
 }

@@ -74,6 +74,16 @@ std::string CausesJson(const engine::CatalogHealth& health) {
   return out + ']';
 }
 
+// `"bodies":0,"memtables":4096,...`
+std::string UsesJson(const env::MemoryBudget& budget) {
+  std::string out;
+  for (const env::MemoryUse use : env::kMemoryUses) {
+    out += fmt::format(R"({}"{}":{})", out.empty() ? "" : ",", env::MemoryUseName(use),
+                       budget.used(use));
+  }
+  return out;
+}
+
 std::string StatusJson(const engine::CatalogStatus& status, const env::MemoryBudget& budget) {
   const std::string oldest =
       status.oldest_unflushed ? fmt::format("{:.3f}", Seconds(*status.oldest_unflushed)) : "null";
@@ -87,9 +97,10 @@ std::string StatusJson(const engine::CatalogStatus& status, const env::MemoryBud
       status.waiting, status.capacity, status.dirty, status.marked, oldest, status.evictions,
       status.evictions_undrained);
   out += fmt::format(
-      R"(,"memory":{{"limit":{},"used":{},"waiting":{},"unflushed":{},"process_resident":{}}})",
+      R"(,"memory":{{"limit":{},"used":{},"waiting":{},"unflushed":{},"process_resident":{},)"
+      R"("uses":{{{}}}}})",
       budget.limit(), budget.used(), budget.waiting(), status.health.unflushed_bytes,
-      env::ResidentBytes());
+      env::ResidentBytes(), UsesJson(budget));
   out += fmt::format(R"(,"sweeper":{{"passes":{},"running":{},"flushed":{},"timed_out":{}}})",
                      sweeper.passes, sweeper.running, sweeper.flushed, sweeper.timed_out);
   out +=

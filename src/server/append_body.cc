@@ -20,6 +20,8 @@ using BodyPtr = std::shared_ptr<AppendBody>;
 
 // What is read of the socket, and given to the spool, at a time.
 constexpr size_t kPieceBytes = 256 << 10;
+// Until a memtable takes the rows with their charge.
+constexpr env::MemoryUse kUse = env::MemoryUse::kBodies;
 
 // What the route needs of the decoded rows, with the charge brought down to what they pin.
 Result<BodyPtr> MakeBody(const env::Env& env, rollout::DecodedAppend decoded,
@@ -28,7 +30,7 @@ Result<BodyPtr> MakeBody(const env::Env& env, rollout::DecodedAppend decoded,
   const int64_t pinned = MemoryOf(decoded.batches);
   if (pinned > charge.bytes()) {
     ARROW_ASSIGN_OR_RAISE(env::Reservation more,
-                          env.budget->Reserve(pinned - charge.bytes(), "append"));
+                          env.budget->Reserve(pinned - charge.bytes(), kUse, "append"));
     charge.Merge(std::move(more));
   }
   charge.ShrinkTo(pinned);
@@ -61,7 +63,7 @@ Result<BodyPtr> DecodeArrow(const env::Env& env, const std::shared_ptr<arrow::Bu
   options.charge = [&env, &charge, &free](int64_t needed) -> Status {
     free -= needed;
     if (free >= 0) return Status::OK();
-    ARROW_ASSIGN_OR_RAISE(env::Reservation more, env.budget->Reserve(-free, "append"));
+    ARROW_ASSIGN_OR_RAISE(env::Reservation more, env.budget->Reserve(-free, kUse, "append"));
     charge.Merge(std::move(more));
     free = 0;
     return Status::OK();
@@ -83,7 +85,7 @@ Awaitable<Result<std::shared_ptr<std::string>>> ReadCharged(RouteContext& contex
     co_return refused.ok() ? Error(ErrorKind::kInvalid, "the body is too large") : refused.status();
   }
   Result<env::Reservation> whole =
-      co_await ReserveMemory(context, static_cast<int64_t>(length.value_or(0) * 2), "append");
+      co_await ReserveMemory(context, static_cast<int64_t>(length.value_or(0) * 2), kUse, "append");
   if (!whole.ok()) co_return whole.status();
   charge = std::move(*whole);
   for (;;) {
@@ -93,7 +95,7 @@ Awaitable<Result<std::shared_ptr<std::string>>> ReadCharged(RouteContext& contex
         kPieceBytes));
     if (!length.has_value()) {
       Result<env::Reservation> more =
-          co_await ReserveMemory(context, static_cast<int64_t>(piece * 2), "append");
+          co_await ReserveMemory(context, static_cast<int64_t>(piece * 2), kUse, "append");
       if (!more.ok()) co_return more.status();
       charge.Merge(std::move(*more));
     }
@@ -179,7 +181,7 @@ Awaitable<Result<env::Unit>> Receive(RouteContext& context, BodyReader& body,
 Awaitable<Result<BodyPtr>> ReadMultipartBody(RouteContext& context, Request& request,
                                              std::string boundary, env::WallTime now) {
   Result<env::Reservation> buffers =
-      co_await ReserveMemory(context, 2 * kPieceBytes, "multipart append");
+      co_await ReserveMemory(context, 2 * kPieceBytes, kUse, "multipart append");
   if (!buffers.ok()) co_return buffers.status();
   auto upload = std::make_shared<MultipartUpload>(context.env, context.options.spool_directory,
                                                   boundary, std::move(*buffers));

@@ -14,6 +14,15 @@ env::Histogram* AppendSeconds(env::MetricsSink& sink, const char* flush) {
                             {{"flush", flush}});
 }
 
+std::array<env::Gauge*, env::kMemoryUses.size()> MemoryUses(env::MetricsSink& sink) {
+  std::array<env::Gauge*, env::kMemoryUses.size()> gauges{};
+  for (size_t i = 0; i < gauges.size(); ++i) {
+    gauges[i] = &sink.GetGauge("rollout_memory_bytes", "Memory charged to the budget, by its use.",
+                               {{"use", std::string(env::MemoryUseName(env::kMemoryUses[i]))}});
+  }
+  return gauges;
+}
+
 }  // namespace
 
 HttpMetrics::HttpMetrics(env::MetricsSink& sink)
@@ -52,7 +61,8 @@ HttpMetrics::HttpMetrics(env::MetricsSink& sink)
       memory_used_(sink.GetGauge("rollout_memory_used_bytes", "Memory charged to the budget.")),
       memory_limit_(sink.GetGauge("rollout_memory_limit_bytes", "The memory budget.")),
       memory_waiting_(
-          sink.GetGauge("rollout_memory_waiting_requests", "Requests that wait for memory.")) {}
+          sink.GetGauge("rollout_memory_waiting_requests", "Requests that wait for memory.")),
+      memory_uses_(MemoryUses(sink)) {}
 
 void HttpMetrics::SetCatalog(const engine::CatalogStatus& status) {
   stores_.Set(static_cast<double>(status.tables));
@@ -72,6 +82,8 @@ void HttpMetrics::SetMemory(const env::MemoryBudget& budget) {
   memory_used_.Set(static_cast<double>(budget.used()));
   memory_limit_.Set(static_cast<double>(budget.limit()));
   memory_waiting_.Set(static_cast<double>(budget.waiting()));
+  for (size_t i = 0; i < env::kMemoryUses.size(); ++i)
+    memory_uses_[i]->Set(static_cast<double>(budget.used(env::kMemoryUses[i])));
 }
 
 void HttpMetrics::CountRequest(std::string_view method, std::string_view path, int status,

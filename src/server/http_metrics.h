@@ -59,6 +59,7 @@ class HttpMetrics {
   env::Gauge& memory_used_;
   env::Gauge& memory_limit_;
   env::Gauge& memory_waiting_;
+  std::array<env::Gauge*, env::kMemoryUses.size()> memory_uses_;  // in the order of kMemoryUses
   std::mutex mutex_;  // leaf but for the sink's own lock
   std::map<Key, Series, std::less<>> series_;
 };

@@ -13,6 +13,8 @@ namespace {
 
 // Rows encoded between two looks at the size of the piece.
 constexpr int64_t kRowsPerStep = 16;
+// Of the charge, for a batch and its decoded form.
+constexpr int64_t kBatchBytes = 2 << 20;
 
 }  // namespace
 
@@ -65,11 +67,23 @@ class ListProducer : public std::enable_shared_from_this<ListProducer> {
       ReleaseMappedPagesOf(*batch_);
       batch_.reset();
     }
+    ChargeText();
     if (text_.size() < ListStream::kPieceBytes) return Step();
     Finish(Piece(/*last=*/false));
   }
 
+  // Large rows make large pieces. The text is there already, and the piece before may be on its way
+  // to the client still.
+  void ChargeText() {
+    const int64_t held = kBatchBytes + handed_ + static_cast<int64_t>(text_.capacity());
+    const int64_t wanted = std::max(ListStream::kChargeBytes, held);
+    charge_.ShrinkTo(wanted);
+    if (charge_.bytes() < wanted)
+      charge_.Merge(env_.budget->Force(wanted - charge_.bytes(), env::MemoryUse::kScans));
+  }
+
   ListPiece Piece(bool last) {
+    handed_ = static_cast<int64_t>(text_.capacity());
     ListPiece piece{arrow::Buffer::FromString(std::move(text_)), last};
     text_ = std::string();
     return piece;
@@ -83,12 +97,13 @@ class ListProducer : public std::enable_shared_from_this<ListProducer> {
 
   const env::Env& env_;
   const std::shared_ptr<engine::Table> table_;
-  const env::Reservation charge_;
+  env::Reservation charge_;
   std::unique_ptr<lance::BatchStream> rows_;
   std::unique_ptr<env::Promise<ListPiece>> promise_;
   std::shared_ptr<arrow::RecordBatch> batch_;
   int64_t row_ = 0;
   bool has_rows_ = false;
+  int64_t handed_ = 0;  // memory of the last piece
   std::string text_ = R"({"records":[)";
 };
 

@@ -23,7 +23,7 @@ class ListStream final : public BodySource {
  public:
   static constexpr size_t kPieceBytes = 256 << 10;
   // Charged to the budget for as long as the stream lives: two pieces, a batch and its decoded
-  // form.
+  // form. Pieces that turn out larger are charged when they are made, without asking.
   static constexpr int64_t kChargeBytes = 4 << 20;
 
   // Keeps `table` open. Everything borrowed outlives the stream.

@@ -103,7 +103,8 @@ Status MultipartUpload::Charge(size_t growing) {
   const int64_t wanted = held_ + static_cast<int64_t>(growing) * 2;
   if (wanted <= charge_.bytes()) return Status::OK();
   const int64_t missing = std::max(wanted - charge_.bytes(), kChargeStep);
-  ARROW_ASSIGN_OR_RAISE(env::Reservation more, env_.budget->Reserve(missing, "multipart append"));
+  ARROW_ASSIGN_OR_RAISE(env::Reservation more,
+                        env_.budget->Reserve(missing, env::MemoryUse::kBodies, "multipart append"));
   charge_.Merge(std::move(more));
   return Status::OK();
 }

@@ -51,8 +51,8 @@ Awaitable<Response> ListRecords(RouteContext& context, Request& request) {
   if (!table.ok()) co_return ErrorResponse(table.status());
   if (query->limit == uint64_t{0}) co_return JsonResponse(200, R"({"records":[]})");
 
-  Result<env::Reservation> charge =
-      co_await ReserveMemory(context, ListStream::kChargeBytes, "record list");
+  Result<env::Reservation> charge = co_await ReserveMemory(context, ListStream::kChargeBytes,
+                                                           env::MemoryUse::kScans, "record list");
   if (!charge.ok()) co_return ErrorResponse(charge.status());
   using Rows = std::shared_ptr<std::unique_ptr<lance::BatchStream>>;
   auto scan = [table = *table, options]() -> Result<Rows> {
@@ -111,7 +111,8 @@ Awaitable<Response> GetBlob(RouteContext& context, Request& request) {
   }
   const int64_t size = (*payload)->size();
   const int64_t memory = env::IsMapped(**payload) ? BlobStream::kPieceBytes : size;
-  Result<env::Reservation> charge = co_await ReserveMemory(context, memory, "payload download");
+  Result<env::Reservation> charge =
+      co_await ReserveMemory(context, memory, env::MemoryUse::kDownloads, "payload download");
   if (!charge.ok()) {
     context.metrics.budget_rejections.Add();
     co_return ErrorResponse(charge.status());

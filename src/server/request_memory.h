@@ -7,9 +7,9 @@ namespace sarissa::server {
 
 // kOverloaded when there is no room within ServerOptions::memory_wait; nothing is charged then.
 inline Awaitable<Result<env::Reservation>> ReserveMemory(RouteContext& context, int64_t bytes,
-                                                         const char* what) {
+                                                         env::MemoryUse use, const char* what) {
   env::Future<env::MemoryBudget::SharedReservation> room = context.env.budget->ReserveWithin(
-      bytes, what, *context.env.storage, context.options.memory_wait);
+      bytes, use, what, *context.env.storage, context.options.memory_wait);
   const Result<env::MemoryBudget::SharedReservation> reservation =
       co_await Await(context.io, std::move(room));
   if (!reservation.ok()) co_return reservation.status();

@@ -465,7 +465,7 @@ TEST_F(Sweep, RowsReachAGenerationWhenTheyAreOldEnough) {
 }
 
 TEST_F(Sweep, PressureSealsTheLargestIdleStoreAndSparesTheSmall) {
-  constexpr int64_t kRows = 1000;
+  constexpr int64_t kRows = 20'000;
   // The index of the large store alone is nearly four fifths.
   const auto catalog = Start({}, kRows * memwal::kIndexBytesPerRow / 4 * 5);
   CreateAndAppend(*catalog, "small", {{"a", 1}});

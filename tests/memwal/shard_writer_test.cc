@@ -289,6 +289,8 @@ TEST_F(ShardWriterTest, AnAppendIntoADeletedShardIsNotAcknowledged) {
   ASSERT_TRUE(AppendAndWait(*writer, {{"a", 1}}).ok());
   ASSERT_TRUE(store_.DeletePrefix("t/").ok());
   EXPECT_TRUE(Is(AppendAndWait(*writer, {{"b", 2}}), ErrorKind::kNotFound));
+  EXPECT_EQ(LogPositions(), std::vector<LogPosition>())
+      << "an entry without a shard would be in the way of the table that is made next";
 }
 
 // Four openers at once: exactly the highest epoch is live, and whatever any of them acknowledged is
