@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "base/sync_point.h"
-
 namespace sarissa::engine {
 namespace {
 
@@ -271,29 +269,12 @@ env::Future<EngineCatalog::CachedPtr> EngineCatalog::MakeTable(
   if (!table.ok()) return CachedFuture::Ready(table.status());
   auto promise = std::make_shared<env::Promise<CachedPtr>>();
   auto future = promise->future();
-  SARISSA_SYNC_POINT("create.before_row");
-  registry_->Add(info).Then(*env_.storage, [self = shared_from_this(), creation, promise,
-                                            table = *table, ours = made.ok()](const auto& added) {
-    if (Is(added.status(), ErrorKind::kAlreadyExists) && ours)
-      return promise->Set(self->TakeOver(creation));
+  registry_->Add(info).Then(*env_.storage, [creation, promise, table = *table](const auto& added) {
     if (!added.ok()) return promise->Set(added.status());
     creation->made = true;
     promise->Set(CachedPtr(table));
   });
   return future;
-}
-
-// The files are ours, but somebody's reconciliation gave them a row before we did.
-Result<EngineCatalog::CachedPtr> EngineCatalog::TakeOver(
-    const std::shared_ptr<Creation>& creation) {
-  const std::string& name = creation->info.name;
-  ARROW_ASSIGN_OR_RAISE(const auto registered, registry_->Find(name));
-  if (!registered) return Error(ErrorKind::kConflict, "store '{}' was deleted meanwhile", name);
-  ARROW_ASSIGN_OR_RAISE(const auto table,
-                        EngineTable::Open(store_, env_, HomeOf(*registered), name, PathOf(name)));
-  creation->info = *registered;
-  creation->made = true;
-  return CachedPtr(table);
 }
 
 Status EngineCatalog::RegisterWhatIsThere() {

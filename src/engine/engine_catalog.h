@@ -77,7 +77,6 @@ class EngineCatalog final : public Catalog,
   void StartCreation(const std::shared_ptr<Creation>& creation);
   void FinishCreation(const std::shared_ptr<Creation>& creation, const Result<TablePtr>& table);
   env::Future<CachedPtr> MakeTable(const std::shared_ptr<Creation>& creation);
-  Result<CachedPtr> TakeOver(const std::shared_ptr<Creation>& creation);
   void DeleteTaken(const std::string& name, const TableCache::Turn& turn,
                    const std::shared_ptr<env::Promise<env::Unit>>& promise);
   void OnEviction(const TableCache::Eviction& eviction);

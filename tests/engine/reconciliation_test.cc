@@ -9,7 +9,6 @@
 #include <set>
 #include <thread>
 
-#include "base/sync_point.h"
 #include "env/posix/posix_env.h"
 #include "memwal/names.h"
 #include "memwal/shard_manifest.h"
@@ -78,7 +77,6 @@ class ReconciliationTest : public ::testing::Test {
           options.events = &events_;
           return options;
         }()) {}
-  ~ReconciliationTest() override { SyncPoints::Instance().Clear(); }
 
   std::shared_ptr<Catalog> Open(bool reconcile = true) {
     CatalogOptions options;
@@ -274,25 +272,6 @@ TEST_F(ReconciliationTest, AWalkThatWasStoppedGoesOnWhereItWas) {
   EXPECT_EQ(second_set->size(), 4u);
   EXPECT_LT(second->status().dirty, 4u) << "what is behind the place is not looked at again";
   EXPECT_FALSE(Exists(place)) << "nothing stays behind a walk that ended";
-}
-
-// Our own files, found by another server's reconciliation before their row was written.
-TEST_F(ReconciliationTest, ACreateThatIsRegisteredBySomebodyElseSucceeds) {
-  const auto catalog = Open(/*reconcile=*/false);
-  SyncPoints::Instance().Arm("create.before_row", [&] {
-    const auto registry = Registry::Open({&store_, &posix_.env()}, "_registry.rollout.lance",
-                                         "./data/", ".rollout.lance")
-                              .ValueOrDie();
-    const TableInfo row{"exp", "./data/exp.rollout.lance", 7};
-    ASSERT_TRUE(registry->Add(row).Wait(kWait).ok());
-  });
-  const auto table = CreateNow(*catalog, "exp");
-  SyncPoints::Instance().Clear();
-  ASSERT_TRUE(table.ok()) << table.status();
-  ASSERT_TRUE((*table)->Append({UserBatch({{"a", 1}})}, {}).Wait(kWait).ok());
-  EXPECT_EQ(FindNow(*catalog, "exp").ValueOrDie(), *table);
-  EXPECT_TRUE(Is(CreateNow(*catalog, "exp").status(), ErrorKind::kAlreadyExists));
-  EXPECT_EQ(catalog->List({}).ValueOrDie().tables.size(), 1u);
 }
 
 }  // namespace
