@@ -360,7 +360,7 @@ TEST_F(RegistryTest, ANameThatIsThereTwiceIsListedOnceAndRemovedWhole) {
 class Process {
  public:
   Process(env::SimScheduler& scheduler, SimDisk& disk, uint64_t seed)
-      : scheduler_(scheduler), env_(scheduler, disk, {.seed = seed}) {}
+      : env_(scheduler, disk, {.seed = seed}) {}
   ~Process() { env_.Kill(); }
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
@@ -385,7 +385,6 @@ class Process {
   object_store::LocalStore& store() { return *store_; }
 
  private:
-  env::SimScheduler& scheduler_;
   env::SimEnv env_;
   std::unique_ptr<object_store::LocalStore> store_;
   std::shared_ptr<Registry> registry_;
